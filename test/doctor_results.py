@@ -10,7 +10,7 @@ from optitrack_vrpn.stream.bodies.states import BodyStatus, State
 from optitrack_vrpn.stream.clock.types import ClockStatus
 from optitrack_vrpn.telling.doctor.command import CHECKS
 from optitrack_vrpn.telling.doctor.results import ProbeResults, WatchedStream
-from optitrack_vrpn.telling.rules import BodySeen
+from optitrack_vrpn.telling.facts import BodyFacts
 
 CLOCK = ClockStatus(
     mode='tracking', by_arrival=False, epoch=0, learnt=True, offset_ns=10**18, skew_ppm=1.0,
@@ -20,7 +20,7 @@ CLOCK = ClockStatus(
 
 
 def body(name, state=State.TRACKED, detail='seen', **intervals):
-    return BodySeen(BodyStatus(name, state, 0, 120.0, 0.01, 0, 100, 0, 0, detail), Intervals(
+    return BodyFacts(BodyStatus(name, state, 0, 120.0, 0.01, 0, 100, 0, 0, detail), Intervals(
         **{'frames': 480, 'interval_s': 1.0 / 120.0, 'span_s': 4.0, **intervals}))
 
 

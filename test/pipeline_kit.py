@@ -1,11 +1,15 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Shared by tests of the pipeline: times, poses, and a pipeline with one way of stamping."""
+"""Shared by tests of the pipeline: times, poses, a pipeline with one way of stamping, a log."""
 
+from optitrack_vrpn.core.repetition import Repetition
 from optitrack_vrpn.drivers.frames import Body, Frame
 from optitrack_vrpn.stream.clock.types import StampConfig
 from optitrack_vrpn.stream.config import PipelineConfig
 from optitrack_vrpn.stream.pipeline import Pipeline
+from optitrack_vrpn.telling.facts import facts_of_body, facts_of_pipeline
+from optitrack_vrpn.telling.log import problem_lines
+from optitrack_vrpn.telling.rules import lasting_findings
 
 MS = 10**6
 S = 10**9
@@ -36,3 +40,24 @@ def make_pipeline(mode='tracking', **config):
     if mode == 'sender':
         config.setdefault('max_age_s', 0.0)
     return Pipeline(PipelineConfig(stamps=StampConfig(mode=mode), **config))
+
+
+class ProblemLog:
+    """The lines about problems that a node writes of its pipeline; it looks once a second."""
+
+    def __init__(self, pipeline, every_ns=S):
+        self.lines = []
+        self._pipeline = pipeline
+        self._repetition = Repetition()
+        self._every_ns, self._due_ns = every_ns, -S
+
+    def look(self, now_ns):
+        """Look if it is time to; gives the new lines."""
+        if now_ns < self._due_ns:
+            return []
+        self._due_ns = now_ns + self._every_ns
+        facts = facts_of_pipeline(self._pipeline)
+        facts.bodies = tuple(facts_of_body(body, now_ns) for body in self._pipeline.bodies)
+        new = problem_lines(self._repetition, lasting_findings(facts), now_ns)
+        self.lines += new
+        return new

@@ -5,9 +5,10 @@
 import math
 
 from hypothesis import given, settings, strategies as st
+from optitrack_vrpn.core.repetition import Repetition
 from optitrack_vrpn.core.severity import ERROR, INFO, WARN
 from optitrack_vrpn.drivers.config import LinkConfig
-from optitrack_vrpn.drivers.link import Link, link_event, LinkLog, LinkState
+from optitrack_vrpn.drivers.link import Link, LinkState
 import pytest
 
 S = 1_000_000_000
@@ -208,10 +209,11 @@ RETURN = ((LinkState.CONNECTED, INFO), (LinkState.STREAMING, INFO))
 
 def reported(changes, step_ms, log=None):
     """Let changes come so far apart; gives (time in ms, state) of those that are logged."""
-    log = log or LinkLog()
+    log = log or Repetition()
     return [(number * step_ms, state) for number, (state, severity) in enumerate(changes)
-            if log.allow(link_event(state, f'because of port {40000 + number}', severity),
-                         number * step_ms * MS)]
+            if log.outage(
+                state, f'because of port {40000 + number}', number * step_ms * MS,
+                severity != INFO, state is LinkState.CONNECTED, state is LinkState.STREAMING)]
 
 
 def test_every_state_of_an_outage_is_logged_once():

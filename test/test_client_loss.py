@@ -5,9 +5,13 @@
 import math
 
 from conftest import lacking
+from optitrack_vrpn.core.repetition import Repetition
 from optitrack_vrpn.core.severity import ERROR, INFO, WARN
-from optitrack_vrpn.drivers.link import LinkState, LossWatch
+from optitrack_vrpn.drivers.link import LinkState
 from optitrack_vrpn.node.report import link_entry
+from optitrack_vrpn.telling.facts import LossWindow
+from optitrack_vrpn.telling.log import problem_lines
+from optitrack_vrpn.telling.rules import loss_findings
 import pytest
 
 
@@ -15,7 +19,8 @@ class Connection:
     """Counters that go up as those of a connection, looked at once a second."""
 
     def __init__(self, rate=240):
-        self.watch = LossWatch()
+        self.window = LossWindow()
+        self._repetition = Repetition()
         self.rate = rate
         self.now_ns = 0
         self.counters = {'messages': 0, 'udp_lost': 0}
@@ -27,42 +32,41 @@ class Connection:
             self.now_ns += 10**9 + (-1) ** second * 20_000_000
             self.counters['messages'] += round(self.rate * (1 - share))
             self.counters['udp_lost'] += round(self.rate * share)
-            remark = self.watch.update(self.counters, self.unread, self.now_ns)
-            if remark is not None:
-                self.said.append(remark)
-        return self.watch
+            facts = self.window.update(self.counters, self.unread, self.now_ns)
+            self.said += problem_lines(self._repetition, loss_findings(facts), self.now_ns)
+        return facts
 
 
 def test_begin_and_end_of_loss_are_reported_once():
     connection = Connection()
-    assert not connection.run(10).trouble
-    assert connection.watch.share == 0.0
-    watch = connection.run(30, 0.3)
-    assert watch.share == pytest.approx(0.3)
-    assert not lacking(watch.trouble, '30% of', '5 s', 'lost', 'a cable')
-    assert not connection.run(30).trouble
+    assert not connection.run(10).lossy
+    assert connection.window.facts.share == 0.0
+    assert connection.run(30, 0.3).share == pytest.approx(0.3)
+    assert not connection.run(30).lossy
     assert [remark.severity for remark in connection.said] == [WARN, INFO]
     begin, end = (remark.text for remark in connection.said)
-    assert begin.startswith('lossy: ') and 'cable' in begin
-    assert end.startswith('losses have ended: ')
+    assert not lacking(begin, '% of the messages of the last 5 s were lost', 'a cable')
+    assert end == 'losses have ended'
 
 
 def test_tcp_is_no_advice_because_one_client_with_a_bad_link_stops_the_server_for_all():
-    assert 'tcp' not in Connection().run(10, 0.3).trouble
+    connection = Connection()
+    connection.run(10, 0.3)
+    assert connection.said and 'tcp' not in connection.said[0].text
 
 
 def test_loss_is_noticed_within_two_seconds():
     connection = Connection()
     connection.run(10)
-    assert connection.run(2, 0.3).trouble
+    assert connection.run(2, 0.3).lossy
 
 
 def test_the_warning_of_loss_has_hysteresis():
     connection = Connection(1000)
-    assert not connection.run(20, 0.02).trouble
-    assert connection.run(10, 0.05).trouble
-    assert connection.run(20, 0.02).trouble
-    assert not connection.run(10, 0.005).trouble
+    assert not connection.run(20, 0.02).lossy
+    assert connection.run(10, 0.05).lossy
+    assert connection.run(20, 0.02).lossy
+    assert not connection.run(10, 0.005).lossy
     assert len(connection.said) == 2
 
 
@@ -77,8 +81,8 @@ def test_intermittent_loss_is_reported_once_a_minute():
 def test_a_few_lost_messages_of_a_slow_server_are_no_pattern():
     connection = Connection(10)
     connection.run(10)
-    assert not connection.run(3, 0.2).trouble
-    assert connection.run(10, 0.3).trouble
+    assert not connection.run(3, 0.2).lossy
+    assert connection.run(10, 0.3).lossy
 
 
 def test_what_comes_late_is_not_lost():
@@ -89,14 +93,14 @@ def test_what_comes_late_is_not_lost():
     connection.run(1)
     connection.counters['udp_lost'] -= 30
     connection.run(10)
-    assert not connection.said and connection.watch.share == 0.0
+    assert not connection.said and connection.window.facts.share == 0.0
 
 
 def test_silence_is_no_loss():
     connection = Connection()
     connection.run(10, 0.3)
     connection.rate = 0
-    assert not connection.run(10).trouble and math.isnan(connection.watch.share)
+    assert not connection.run(10).lossy and math.isnan(connection.window.facts.share)
     connection.rate = 240
     connection.run(10)
     assert [remark.severity for remark in connection.said] == [WARN, INFO]
@@ -106,23 +110,25 @@ def test_full_receive_buffers_are_not_loss_of_the_network():
     connection = Connection()
     connection.run(10)
     connection.unread = 100
-    assert 'receive buffer' in connection.run(2, 0.3).trouble
-    assert 'receive buffer' not in connection.run(10, 0.3).trouble
+    assert connection.run(2, 0.3).unread and 'receive buffer' in connection.said[0].text
+    facts = connection.run(10, 0.3)
+    assert facts.lossy and not facts.unread and len(connection.said) == 1
 
 
 def test_a_backend_without_counters_reports_no_loss():
-    watch = LossWatch()
+    window = LossWindow()
     for second in range(20):
-        assert watch.update({}, 0, second * 10**9) is None
-    assert 'udp_lost_percent' not in link_entry(LinkState.STREAMING, '', {}, {}, watch).values
+        assert not window.update({}, 0, second * 10**9).lossy
+    entry = link_entry(LinkState.STREAMING, '', {}, {}, window.facts)
+    assert 'udp_lost_percent' not in entry.values
 
 
 @pytest.mark.parametrize('state, level', [
     (LinkState.STREAMING, WARN), (LinkState.SILENT, WARN),
     (LinkState.LOST, ERROR)])
 def test_loss_is_a_warning_of_the_connection(state, level):
-    watch = Connection().run(10, 0.3)
-    entry = link_entry(state, 'the reason', {}, {'udp_lost': 1}, watch)
+    loss = Connection().run(10, 0.3)
+    entry = link_entry(state, 'the reason', {}, {'udp_lost': 1}, loss)
     assert entry.severity is level
     assert ('were lost' in entry.message) == (state is LinkState.STREAMING)
     assert entry.values['udp_lost_percent'] == '30.0'

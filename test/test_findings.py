@@ -9,21 +9,21 @@ from optitrack_vrpn.core.severity import INFO
 from optitrack_vrpn.core.stats import Intervals
 from optitrack_vrpn.stream.bodies.states import BodyStatus, State
 from optitrack_vrpn.telling.catalogue import CAUSES, Finding, merge, Span
-from optitrack_vrpn.telling.rules import (
-    body_findings, BodySeen, rate_findings, stream_findings, StreamSeen)
+from optitrack_vrpn.telling.facts import BodyFacts, StreamFacts
+from optitrack_vrpn.telling.rules import body_findings, rate_findings, stream_findings
 import pytest
 
 
 def seen(name, state=State.TRACKED, **intervals):
     status = BodyStatus(name, state, 0, 120.0, 0.01, 0, 400, 0, 0, 'seen')
-    return BodySeen(status, Intervals(**{
+    return BodyFacts(status, Intervals(**{
         'frames': 480, 'interval_s': 1 / 120, 'span_s': 4.0, **intervals}))
 
 
 @pytest.mark.parametrize('key', CAUSES)
 def test_every_cause_has_a_text_and_a_remedy_that_one_body_and_many_fit(key):
     names = {name for _, name, *_ in string.Formatter().parse(''.join(CAUSES[key][1:])) if name}
-    figures = dict.fromkeys(names - {'bodies', 'is', 'was', 'has', 'its'}, 1.0)
+    figures = dict.fromkeys(names - {'bodies', 'is', 'was', 'has', 'its', 'stays'}, 1.0)
     for bodies in ((), ('a',), ('a', 'b')):
         found = Finding(key, bodies, figures)
         assert found.text and '{' not in found.text + found.remedy
@@ -32,8 +32,8 @@ def test_every_cause_has_a_text_and_a_remedy_that_one_body_and_many_fit(key):
 
 def test_one_stall_of_the_network_is_one_finding_for_all_bodies():
     silences = {'silences': 1, 'silent_s': 0.6, 'longest_s': 0.6, 'silence_s': 1.2}
-    stream = StreamSeen(1440, tuple(seen(name, **silences) for name in 'abc'),
-                        Intervals(480, 1 / 120, 4.0, **silences), {})
+    stream = StreamFacts(1440, tuple(seen(name, **silences) for name in 'abc'),
+                         Intervals(480, 1 / 120, 4.0, **silences), {})
     assert body_findings(stream) == []
     found, = stream_findings(stream)
     assert found.key == 'paused' and found.begin_s == 1.2

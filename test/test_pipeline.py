@@ -21,7 +21,8 @@ from optitrack_vrpn.stream.bodies.states import State
 from optitrack_vrpn.stream.clock.types import StampConfig
 from optitrack_vrpn.stream.config import PipelineConfig
 from optitrack_vrpn.stream.pipeline import Pipeline
-from pipeline_kit import HOST, make_pipeline, MS, pose_report, S
+from optitrack_vrpn.telling.facts import facts_of_body
+from pipeline_kit import HOST, make_pipeline, MS, pose_report, ProblemLog, S
 import pytest
 import sessions
 
@@ -155,6 +156,7 @@ def test_the_latency_that_is_configured_makes_no_pose_too_old():
 
 def test_a_body_of_which_all_is_too_old_says_so():
     pipeline = make_pipeline(max_age_s=0.5)
+    log = ProblemLog(pipeline, 0)
 
     def wait(begin, count, waited_ns):
         for i in range(begin, begin + count):
@@ -164,7 +166,9 @@ def test_a_body_of_which_all_is_too_old_says_so():
                 sample.channel.published += 1    # as the publishers do
             if i % 10 == 0:
                 pipeline.tick(arrival_ns + waited_ns)
-        return [n for n in pipeline.take_events() if n.key == 'all too old']
+                log.look(arrival_ns + waited_ns)
+        lines, log.lines = log.lines, []
+        return [line for line in lines if 'max_age_s' in line.text]
 
     assert not wait(0, 300, 0)
     channel = pipeline.bodies[0]
@@ -173,27 +177,30 @@ def test_a_body_of_which_all_is_too_old_says_so():
     (notice,) = wait(490, 300, S)
     assert notice.severity == WARN and "'wand'" in notice.text and '0.5 s' in notice.text
     assert channel.all_too_old and channel.published == 298 + 98 - 26    # arrivals stalled
-    entry = body_entry('wand', channel.status(0), channel.dispositions(), 0, all_too_old=True)
+    entry = body_entry(
+        'wand', facts_of_body(channel, 0), channel.dispositions(), 0, max_age_s=0.5)
     assert entry.severity is WARN and 'max_age_s' in entry.message
     assert not wait(790, 50, 0)
     assert not channel.all_too_old
     assert not wait(840, 11, S)
     pipeline.tick(12 * S)
     assert not channel.all_too_old, 'silence is no pose that is too old'
-    assert wait(1100, 300, S) and channel.all_too_old
+    assert not wait(1100, 300, S) and channel.all_too_old, 'written within the minute'
     pipeline.tick(20 * S)
     assert not channel.all_too_old
 
 
-@pytest.mark.parametrize('bodies, more', [('abc', ''), ('abcde', 'and 2 more')])
-def test_of_many_bodies_that_are_too_old_three_are_named(bodies, more):
+@pytest.mark.parametrize('bodies, more', [('abcd', ''), ('abcdef', 'and 2 more')])
+def test_of_many_bodies_that_are_too_old_four_are_named_in_one_line(bodies, more):
     pipeline = Pipeline(PipelineConfig(max_age_s=0.5))
+    log = ProblemLog(pipeline)
     for i in range(300):
         pipeline.process([pose(name, i) for name in bodies], i * S // 100, HOST, i * S // 100 + S)
         pipeline.tick(i * S // 100 + S)
-    (event,) = [n for n in pipeline.take_events() if n.key == 'all too old']
+        log.look(i * S // 100 + S)
+    (event,) = [line for line in log.lines if 'max_age_s' in line.text]
     assert more in event.text and ('more' in event.text.split('published')[0]) is bool(more)
-    assert all((repr(name) in event.text) is (name in 'abc') for name in bodies)
+    assert all((repr(name) in event.text) is (name in 'abcd') for name in bodies)
 
 
 def test_nothing_is_published_until_a_burst_after_an_outage_is_over():

@@ -15,6 +15,7 @@ from optitrack_vrpn.stream.config import PipelineConfig
 from optitrack_vrpn.stream.motion.estimator import EstimateConfig
 from optitrack_vrpn.stream.motion.lowpass import LowpassConfig
 from optitrack_vrpn.stream.pipeline import Pipeline
+from optitrack_vrpn.telling.facts import facts_of_body
 from output_kit import poses_alone
 from pipeline_kit import altered, HOST, MS, pose_report, S
 import pytest
@@ -73,7 +74,7 @@ class Node:
             assert min(counts.values()) >= 0
             sent = len(self.outputs[channel]) if channel in self.outputs else 0
             assert counts[Disposition.PUBLISHED] == sent
-            values = body_entry('x', channel.status(self.now), counts, 0).values
+            values = body_entry('x', facts_of_body(channel, self.now), counts, 0).values
             assert values['received'] == str(self.received[key])
             assert values['published'] == str(sent)
         dropped = self.pipeline.dropped

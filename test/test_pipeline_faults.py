@@ -16,7 +16,7 @@ from optitrack_vrpn.core.rotation import angle_between, from_rotation_vector, mu
 from optitrack_vrpn.stream.bodies.settings import BodyConfig, Selection
 from optitrack_vrpn.stream.bodies.states import State
 from optitrack_vrpn.stream.motion.estimator import EstimateConfig
-from pipeline_kit import HOST, make_pipeline, MS, pose_report, S
+from pipeline_kit import HOST, make_pipeline, MS, pose_report, ProblemLog, S
 import pytest
 
 MAPS = frame_maps(AxesConfig())
@@ -279,11 +279,11 @@ def test_exchanged_names_are_found_with_the_jump_and_released_with_the_other_bod
 
 def test_a_flip_that_lasts_is_reported_once_with_its_remedy():
     scene = Scene({'a': hover()}, 100, body=BodyConfig(attitude_accept_s=0.0))
-    when = []
-    for t in (k / 100 for k in range(1500)):
-        flip = spoiled(lambda poses: flipped(poses['a']), *((2.0, 8.0) if t < 9.0 else (9.0,)))
+    log, when = ProblemLog(scene.pipeline, 0), []
+    for t in (k / 100 for k in range(7500)):
+        flip = spoiled(lambda poses: flipped(poses['a']), *((2.0, 8.0) if t < 9.0 else (70.0,)))
         scene.run(0.0, flip, [t])
-        when += [t for event in scene.pipeline.take_events() if event.key == ('held', 'a')]
-    assert when == pytest.approx([4.0, 11.0], abs=0.02)
+        when += [t for line in log.look(S + round(t * S)) if 'stays so' in line.text]
+    assert when == pytest.approx([4.0, 72.0], abs=0.02)
     changes = [change.after for change in scene.pipeline.take_state_changes()]
     assert changes == [State.TRACKED, State.JUMPED] * 2

@@ -23,7 +23,8 @@ from optitrack_vrpn.stream.load_shedding import (
 from optitrack_vrpn.stream.motion.estimator import EstimateConfig
 from optitrack_vrpn.stream.motion.lowpass import LowpassConfig
 from optitrack_vrpn.stream.pipeline import Pipeline
-from pipeline_kit import HOST, MS, pose_report, S
+from optitrack_vrpn.telling.facts import StreamFacts
+from pipeline_kit import HOST, MS, pose_report, ProblemLog, S
 import pytest
 
 RATE = 200
@@ -43,7 +44,9 @@ def frame_of(number, bodies=BODIES):
     return [reports[i:i + IN_A_DATAGRAM] for i in range(0, bodies, IN_A_DATAGRAM)]
 
 
-def run(pipeline, seconds, load, begin=0, until_s=None, stand_s=0.0, hiccup=None, ticks=False):
+def run(
+        pipeline, seconds, load, begin=0, until_s=None, stand_s=0.0, hiccup=None, ticks=False,
+        log=None):
     """
     Let a computer work off frames whose publishing takes ``load`` of the time there is.
 
@@ -51,6 +54,7 @@ def run(pipeline, seconds, load, begin=0, until_s=None, stand_s=0.0, hiccup=None
     :param until_s: when the load is over.
     :param stand_s: for how long the computer stands still at first.
     :param hiccup: (every so many s, so many s): it stands still now and then.
+    :param log: looks at the pipeline now and then.
     :param ticks: call ``tick`` each 0.05 s, as the node's timer does each 0.1 s.
     :returns: (sample, time of publication less time of arrival) of all that went out.
     """
@@ -66,6 +70,8 @@ def run(pipeline, seconds, load, begin=0, until_s=None, stand_s=0.0, hiccup=None
             now = max(now, arrival) + round(hiccup[1] * S)
         if ticks and number % (RATE // 20) == 0:
             pipeline.tick(max(now, arrival))
+        if log is not None:
+            log.look(max(now, arrival))
         for datagram in frame_of(number):
             now = max(now, arrival)
             samples = pipeline.process(datagram, arrival, HOST, now).samples
@@ -74,8 +80,8 @@ def run(pipeline, seconds, load, begin=0, until_s=None, stand_s=0.0, hiccup=None
     return out
 
 
-def said(pipeline, word):
-    return [notice for notice in pipeline.take_events() if word in notice.text]
+def said(log, word):
+    return [line for line in log.lines if word in line.text]
 
 
 def shed(pipeline):
@@ -85,7 +91,8 @@ def shed(pipeline):
 @pytest.mark.parametrize('load', [1.2, 2.0, 6.0])
 def test_an_overloaded_computer_publishes_fresh_poses_evenly(load):
     pipeline = Pipeline(CONFIG)
-    out = run(pipeline, 12.0, load)
+    log = ProblemLog(pipeline)
+    out = run(pipeline, 12.0, load, log=log)
     settled = [(sample, age) for sample, age in out if sample.stamp_ns > HOST + 4 * S]
     ages = sorted(age for _, age in settled)
     frame_ns = round(load * S / RATE)
@@ -102,7 +109,7 @@ def test_an_overloaded_computer_publishes_fresh_poses_evenly(load):
     assert max(gaps) <= 2 * load + FRESH_NS * RATE / S + 1
     assert shed(pipeline) + len(out) + pipeline.dropped['too_old'] == 12 * RATE * BODIES
     assert all(channel.gate.state is State.TRACKED for channel in pipeline.bodies)
-    (notice,) = said(pipeline, 'cannot keep up')
+    (notice,) = said(log, 'cannot keep up')
     assert notice.severity == WARN and 'load_shedding' in notice.text
 
 
@@ -118,24 +125,26 @@ def test_a_tenth_of_the_frames_is_published_under_any_load():
 
 def test_without_shedding_poses_are_published_until_too_old():
     pipeline = Pipeline(replace(CONFIG, keep_up=False))
-    out = run(pipeline, 12.0, 2.0)
+    log = ProblemLog(pipeline)
+    out = run(pipeline, 12.0, 2.0, log=log)
     ages = [age for sample, age in out if sample.stamp_ns > HOST + 4 * S]
     assert statistics.median(ages) > 400 * MS
     assert shed(pipeline) == 0 and pipeline.dropped['too_old'] > 1000
-    assert not said(pipeline, 'keep')
+    assert not said(log, 'keep')
     pipeline.apply(CONFIG)
-    out = run(pipeline, 8.0, 2.0, begin=12 * RATE)
+    out = run(pipeline, 8.0, 2.0, begin=12 * RATE, log=log)
     assert statistics.median(age for _, age in out) < 30 * MS
-    assert len(said(pipeline, 'cannot keep up')) == 1
+    assert len(said(log, 'cannot keep up')) == 1
 
 
 @pytest.mark.parametrize('stand_s', [0.2, 0.45])
 def test_a_queue_after_a_halt_is_published_whole(stand_s):
     pipeline = Pipeline(CONFIG)
-    run(pipeline, 3.0, 0.5)
-    out = run(pipeline, 3.0, 0.5, begin=3 * RATE, stand_s=stand_s)
+    log = ProblemLog(pipeline)
+    run(pipeline, 3.0, 0.5, log=log)
+    out = run(pipeline, 3.0, 0.5, begin=3 * RATE, stand_s=stand_s, log=log)
     assert len(out) == 3 * RATE * BODIES
-    assert shed(pipeline) == 0 and not said(pipeline, 'keep')
+    assert shed(pipeline) == 0 and not said(log, 'keep')
 
 
 @pytest.mark.parametrize('waited_ns, stands', [
@@ -160,10 +169,11 @@ def test_late_poses_that_are_few_and_far_between_are_no_queue():
 
 def test_shedding_ends_after_the_load_with_a_report():
     pipeline = Pipeline(CONFIG)
-    run(pipeline, 8.0 + CALM_NS / S, 2.0, until_s=6.0)
+    log = ProblemLog(pipeline)
+    run(pipeline, 8.0 + CALM_NS / S, 2.0, until_s=6.0, log=log)
     assert not pipeline.shedder.shedding
     lost = shed(pipeline)
-    texts = [notice.text for notice in said(pipeline, 'keep')]
+    texts = [notice.text for notice in said(log, 'keep')]
     assert len(texts) == 2 and f'keeps up again; {lost} poses' in texts[1]
     # From then on it takes as long as ever until the next frame is left out.
     begin = round((8.0 + CALM_NS / S) * RATE)
@@ -212,11 +222,13 @@ def test_some_poses_are_published_under_any_overload():
 
 def test_shedding_ends_when_nothing_arrives():
     pipeline = Pipeline(CONFIG)
-    run(pipeline, 4.0, 2.0)
+    log = ProblemLog(pipeline)
+    run(pipeline, 4.0, 2.0, log=log)
     assert pipeline.shedder.shedding
     for tick in range(0, CALM_NS + S, 100 * MS):
         pipeline.tick(4 * S + tick)
-    assert not pipeline.shedder.shedding and len(said(pipeline, 'keep')) == 2
+        log.look(4 * S + tick)
+    assert not pipeline.shedder.shedding and len(said(log, 'keep')) == 2
 
 
 def test_bodies_with_times_and_rates_of_their_own_share_evenly_too():
@@ -260,6 +272,6 @@ def test_a_lowpass_sees_what_is_shed():
                          [(False, INFO), (True, WARN)])
 def test_diagnostics_warn_while_frames_are_shed(shedding, level):
     none = Percentiles(0.0, 0.0, 0.0)
-    entry = frames_entry(none, none, none, {'shed': 7}, shedding)
+    entry = frames_entry(none, none, none, {'shed': 7}, StreamFacts(shedding=shedding))
     assert entry.severity is level and ('keep up' in entry.message) is shedding
     assert entry.values['dropped_shed'] == '7'

@@ -3,7 +3,7 @@
 """Positions in millimetres are named, by every protocol; far bodies of a large hall are not."""
 
 from optitrack_vrpn.drivers.frames import Body, Frame
-from pipeline_kit import make_pipeline
+from pipeline_kit import make_pipeline, ProblemLog
 import pytest
 
 
@@ -12,9 +12,11 @@ import pytest
     ((float('nan'), 0.0, 0.0), False), ((float('inf'), 0.0, 0.0), False)])
 def test_positions_of_hundreds_of_metres_are_called_millimetres_once(position, warned):
     pipeline = make_pipeline('arrival')
+    log = ProblemLog(pipeline, 0)
     for number in range(50):
         now = 10**12 + number * 10**7
         pipeline.process([Frame(now, [Body('drone', 0, now, position, (0, 0, 0, 1.0))])], now, 0)
-    said = [event.text for event in pipeline.take_events() if 'millimetres' in event.text]
+        log.look(now)
+    said = [line.text for line in log.lines if 'millimetres' in line.text]
     assert len(said) == warned
     assert all('Scale 1' in text and "'drone'" in text for text in said)

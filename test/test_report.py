@@ -11,12 +11,13 @@ from optitrack_vrpn.drivers.link import LinkState
 from optitrack_vrpn.node.report import (
     body_entry, frames_entry, link_entry, MAX_REASON)
 from optitrack_vrpn.stream.bodies.states import BodyStatus, State
+from optitrack_vrpn.telling.facts import BodyFacts, StreamFacts
 import pytest
 
 
 def entry(rate_hz, state=State.TRACKED, **rates):
     status = BodyStatus('Wand', state, 0, rate_hz, 0.01, 0, 100, 0, 0, 'seen')
-    return body_entry('wand', status, {}, 0, **rates)
+    return body_entry('wand', BodyFacts(status), {}, 0, **rates)
 
 
 @pytest.mark.parametrize(('rate', 'expected', 'fastest', 'level', 'said'), [
@@ -46,7 +47,7 @@ def test_why_a_body_is_gone_comes_before_its_rate():
 
 def test_how_long_a_body_is_gone_does_not_stand_still():
     status = BodyStatus('Wand', State.STALE, 0, 120.0, 0.16, 0, 9, 0, 0, 'silent for 0.16 s')
-    said = [body_entry('wand', status._replace(age_s=age), {}, 0).message
+    said = [body_entry('wand', BodyFacts(status._replace(age_s=age)), {}, 0).message
             for age in (0.16, 12.34, math.nan)]
     assert not lacking_in_lines(said, ['STALE: ', ' 0.2 s ago'], ['STALE: ', ' 12.3 s ago'],
                                 ['STALE: ', 'no valid pose'])
@@ -54,7 +55,7 @@ def test_how_long_a_body_is_gone_does_not_stand_still():
 
 def test_an_attitude_that_time_alone_has_accepted_is_told_with_angle_and_count():
     status = BodyStatus('Wand', State.TRACKED, 0, 120.0, 0.01, 1, 100, 0, 0, 'seen')
-    sure, doubtful = (body_entry('wand', each, {}, 0) for each in (
+    sure, doubtful = (body_entry('wand', BodyFacts(each), {}, 0) for each in (
         status, status._replace(accepted_by_time=2, accepted_by_time_rad=math.radians(90.0))))
     assert [(each.values['accepted_by_time'], each.values['accepted_by_time_deg'])
             for each in (sure, doubtful)] == [('0', '0.0'), ('2', '90.0')]
@@ -98,7 +99,8 @@ def percentiles(first, step):
 
 def test_the_figures_of_frames_and_bodies_are_in_microseconds_by_name():
     work, latency, wait = (percentiles(k * 1e-6, 1e-3) for k in (1, 2, 3))
-    values = frames_entry(work, latency, wait, {'too_old': 3, 'duplicate': 4}).values
+    values = frames_entry(
+        work, latency, wait, {'too_old': 3, 'duplicate': 4}, StreamFacts()).values
     for name, k in (('work', 1), ('latency', 2), ('wait', 3)):
         for i, field in enumerate(Percentiles._fields):
             assert values.pop(f'{name}_{field}_us') == f'{k + i * 1000:.1f}'
@@ -112,12 +114,12 @@ def test_the_figures_of_frames_and_bodies_are_in_microseconds_by_name():
 
 def test_bodies_of_which_none_is_selected_are_a_warning_with_the_parameter():
     figures = [percentiles(math.nan, 0.0)] * 3
-    assert frames_entry(*figures, {}).severity == INFO
-    entry = frames_entry(*figures, {}, only_ignored=3)
+    assert frames_entry(*figures, {}, StreamFacts()).severity == INFO
+    entry = frames_entry(*figures, {}, StreamFacts(only_ignored=3))
     assert entry.severity == WARN and 'bodies.allow' in entry.message
 
 
 def test_stamps_of_another_clock_give_no_latency():
-    entry = frames_entry(*[percentiles(math.nan, 0.0)] * 3, {})
+    entry = frames_entry(*[percentiles(math.nan, 0.0)] * 3, {}, StreamFacts())
     assert 'unknown' in entry.message
     assert entry.values['latency_p50_us'] == 'unknown'

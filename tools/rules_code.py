@@ -24,7 +24,7 @@ BELOW = {
     'drivers': {'core', 'stream.clock', 'stream.motion'},
     'stream': {'core', 'drivers', 'stream.bodies', 'stream.clock', 'stream.motion'},
     'stream.skeletons': {'core', 'drivers', 'stream', 'stream.bodies', 'stream.motion'},
-    'telling': {'core', 'stream.bodies', 'stream.clock'},
+    'telling': {'core', 'drivers', 'stream', 'stream.bodies', 'stream.clock'},
     'cli': {'core', 'drivers'},
     'sim': {'cli', 'core', 'drivers', 'stream.motion'},
     'node.graph': {'core', 'node.base'},

@@ -1,41 +1,14 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Limit rates: of samples by their stamps, and of equal log messages by time."""
+"""Limit the rate of samples by their stamps."""
 
-from typing import Final, Hashable, Optional
+from typing import Final
 
 #: A sample may be early by this part of a period, a tenth. Chosen: the jitter of stamps where the
 #: period is a multiple of the frame interval.
 _EARLY_PART: Final = 10
 #: Without a period: step back (ns) that means a clock that was set. Chosen as for the bodies.
 _BACK_NS: Final = 1_000_000_000
-
-
-class Throttle:
-    """Limit messages of the same key to one per period (s); old keys are removed."""
-
-    def __init__(self, period_s: float, most_keys: int = 1000) -> None:
-        self._period_ns = round(period_s * 1e9)
-        self._most_keys = most_keys
-        self._said: dict[Hashable, tuple[int, int]] = {}
-
-    def allow(self, key: Hashable, now_ns: int) -> Optional[int]:
-        """
-        Decide whether a message may be logged now.
-
-        :param key: key of the message.
-        :param now_ns: present time on a clock that does not step (ns).
-        :returns: number of messages suppressed since the last one, or None to suppress this one.
-        """
-        last_ns, left_out = self._said.get(key, (now_ns - self._period_ns, 0))
-        if now_ns - last_ns < self._period_ns:
-            self._said[key] = (last_ns, left_out + 1)
-            return None
-        self._said.pop(key, None)
-        if len(self._said) >= self._most_keys:
-            del self._said[next(iter(self._said))]
-        self._said[key] = (now_ns, 0)
-        return left_out
 
 
 def period_ns(rate_hz: float) -> int:

@@ -1,41 +1,23 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-State of one connection: pauses between attempts, silence, losses; lines of its log.
+State of one connection: pauses between attempts, silence.
 
 Pure: the client reports what happened and when; the link returns how long to wait, and when
 silence has lasted too long. Neither protocol has a timeout of its own: a stopped server or a
 disconnected cable causes no error on either side.
 """
 
-from collections import deque
-from collections.abc import Mapping
 import enum
-import math
-import re
-from typing import Callable, NamedTuple, Optional
+from typing import Callable, Optional
 
 from optitrack_vrpn.core.events import Event
 from optitrack_vrpn.core.severity import INFO, Severity, WARN
-from optitrack_vrpn.core.throttle import Throttle
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.drivers.config import LinkConfig
 
 #: Chosen: wait until the next check where a deadline has passed (s); poll() counts in ms.
 _PASSED_S = 0.001
-_EPHEMERAL_PORT = re.compile(r'port \d+')
-#: Chosen: shortest time between equal lines of a connection that changes state continuously (s).
-_REPEAT_S = 5.0
-#: Chosen: time after which a continuing outage is logged again (s); likewise.
-_REMIND_S = 60.0
-#: Chosen: length of the window (s).
-WINDOW_S = 5.0
-#: Chosen: shares of lost messages that start and end a warning, with hysteresis between them.
-WARN_SHARE, CLEAR_SHARE = 0.03, 0.01
-#: Chosen: smallest number of messages, and of lost messages, from which a share is computed.
-FEWEST_MESSAGES = 10
-#: Chosen: shortest time between two warnings (s).
-_LOSS_REPEAT_S = 60.0
 
 
 class LinkState(enum.Enum):
@@ -247,120 +229,3 @@ class Link:
         if not deadlines:
             return 1.0
         return min(max((min(deadlines) - now_ns) / NS_PER_S, _PASSED_S), 1.0)
-
-
-class LinkLog:
-    """
-    Log each state once per outage, and again once a minute while the outage lasts.
-
-    A server that accepts and closes connections continuously causes many changes per second; equal
-    changes are then logged once in 5 s. The end of a logged outage is always logged.
-    """
-
-    def __init__(self) -> None:
-        self._outage = Throttle(_REMIND_S)
-        self._flapping = Throttle(_REPEAT_S)
-        self._outage_logged = True
-
-    def allow(self, change: Event, now_ns: int) -> bool:
-        """
-        Return whether to log a change.
-
-        :param now_ns: present time on a clock that does not step (ns).
-        """
-        good = change.severity == INFO and change.data in (
-            LinkState.CONNECTED, LinkState.STREAMING)
-        if good and change.data is LinkState.CONNECTED:
-            self._outage = Throttle(_REMIND_S)
-        # Ports that the system chooses differ between attempts.
-        key = (change.data, _EPHEMERAL_PORT.sub('port', change.text))
-        often = (self._outage.allow(key, now_ns) is None
-                 or self._flapping.allow(key, now_ns) is None)
-        if often and not (good and self._outage_logged):
-            return False
-        if change.severity != INFO:
-            self._outage_logged = True
-        elif change.data is LinkState.STREAMING:
-            self._outage_logged = False
-        return True
-
-
-class _Sample(NamedTuple):
-    """The counters at one time."""
-
-    now_ns: int
-    messages: int
-    lost: int
-    unread: int
-
-
-class LossWatch:
-    """
-    Monitor the share of a server's messages that is lost.
-
-    :ivar share: share of lost messages in the last ``WINDOW_S``; NaN while unknown.
-    :ivar trouble: the fault and its remedy; '' without a fault.
-    """
-
-    def __init__(self) -> None:
-        self.share = math.nan
-        self.trouble = ''
-        self._samples: deque[_Sample] = deque()
-        self._throttle = Throttle(_LOSS_REPEAT_S)
-        self._reported = False
-
-    def update(
-        self, counters: Mapping[str, int], dropped_unread: int, now_ns: int,
-    ) -> Optional[Event]:
-        """
-        Process the counters of the connection.
-
-        :param counters: counters of all conversations; a backend without loss counters causes no
-            events.
-        :param dropped_unread: datagrams that the kernel dropped because its buffer was full, in
-            this conversation.
-        :param now_ns: present time on a clock that does not step (ns).
-        :returns: the event to log when losses begin or end, else None.
-        """
-        samples = self._samples
-        new = _Sample(now_ns, counters.get('messages', 0), counters.get('udp_lost', 0),
-                      dropped_unread)
-        samples.append(new)
-        window_ns = round(WINDOW_S * 1e9)
-        # The period of the calls varies slightly: keep the sample closest to the window's length.
-        while len(samples) > 2 and now_ns - samples[1].now_ns >= 0.95 * window_ns:
-            samples.popleft()
-        old = samples[0]
-        received, lost = new.messages - old.messages, max(new.lost - old.lost, 0)
-        # A shorter window is not evaluated: a reordered message counts as lost until it arrives.
-        if now_ns - old.now_ns < 0.95 * window_ns or received + lost < FEWEST_MESSAGES:
-            self.share, self.trouble = math.nan, ''
-            return None
-        self.share = lost / (received + lost)
-        if self.share < CLEAR_SHARE:
-            return self._end()
-        if not self.trouble and (self.share <= WARN_SHARE or lost < FEWEST_MESSAGES):
-            return None
-        unread = new.unread - old.unread if new.unread >= old.unread else new.unread
-        return self._continue(self.share, unread > 0)
-
-    def _continue(self, share: float, unread: bool) -> Optional[Event]:
-        begins = not self.trouble
-        lost = f'{share:.0%} of the messages of the last {WINDOW_S:g} s were lost'
-        self.trouble = (
-            f'{lost} because the receive buffer of this computer was full: reduce the load of '
-            'this computer' if unread else
-            f'{lost} in the network: use a cable instead of WiFi, and a separate switch')
-        if begins and self._throttle.allow('lost', self._samples[-1].now_ns) is not None:
-            self._reported = True
-            return Event(WARN, 'loss', f'lossy: {self.trouble}')
-        return None
-
-    def _end(self) -> Optional[Event]:
-        self.trouble = ''
-        if not self._reported:
-            return None
-        self._reported = False
-        return Event(
-            INFO, 'loss', 'losses have ended: less than '
-            f'{CLEAR_SHARE:.0%} of the messages of the last {WINDOW_S:g} s were lost')

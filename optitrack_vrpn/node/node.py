@@ -20,9 +20,9 @@ from optitrack_vrpn.control.participant_ros import MocapControl
 from optitrack_vrpn.control.protocol import Command, Kind
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.events import Event as UserEvent
-from optitrack_vrpn.core.severity import ERROR, WARN
+from optitrack_vrpn.core.severity import ERROR, INFO, WARN
 from optitrack_vrpn.drivers.client_io import Source
-from optitrack_vrpn.drivers.link import LinkLog, LinkState
+from optitrack_vrpn.drivers.link import LinkState
 from optitrack_vrpn.drivers.table import lacking, make_source, recording_wanted, RecordingSource
 from optitrack_vrpn.node.base.managed_node import ManagedNode
 from optitrack_vrpn.node.base.node_parts import DeferredDestruction, Ticker
@@ -74,7 +74,6 @@ class OptitrackVrpnNode(ManagedNode):
         self._backend: Optional[Source] = None
         self._supervision: Optional[Supervision] = None
         self._clock_reader = HostClock()
-        self._link_log = LinkLog()
         self._retired = DeferredDestruction(self)
         self._status = StatusReporter(self, self._lock, self._log)
         self._path = Receiver(
@@ -101,7 +100,7 @@ class OptitrackVrpnNode(ManagedNode):
         backend = self._source_of(
             settings.protocol, settings.client, settings.sources, self, configuration.source)
         self._backend = backend
-        self._link_log = LinkLog()    # the first lines of each configuration are logged
+        self._log.repetition.restart()    # the first lines of each configuration are logged
         supervision = self._supervision = Supervision(
             self, self._lock, self._status, self.mocap_control.set_info_topics, self._log,
             self._ticker_of)
@@ -170,10 +169,12 @@ class OptitrackVrpnNode(ManagedNode):
                 if self._path.pipeline is not None:
                     self._path.pipeline.reconnected()
         now_ns = self._clock_reader.now_ns()
-        if self._link_log.allow(change, now_ns):
-            state = change.data.value
-            self._log(change.severity, state if change.text == state else
-                      f'{state}: {change.text}', (change.key, now_ns))
+        state: LinkState = change.data
+        if self._log.repetition.outage(
+                state, change.text, now_ns, change.severity != INFO,
+                state is LinkState.CONNECTED, state is LinkState.STREAMING):
+            self._log(change.severity, state.value if change.text == state.value else
+                      f'{state.value}: {change.text}', (change.key, now_ns))
 
     def _refuse_command(self, msg: Command) -> str:
         """Refuse STOP while a vehicle flies by poses: its bridge says so."""

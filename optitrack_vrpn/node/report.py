@@ -12,11 +12,13 @@ from typing import Mapping, NamedTuple, Optional
 from optitrack_vrpn.core.names import printable
 from optitrack_vrpn.core.severity import ERROR, INFO, Severity, STALE, WARN
 from optitrack_vrpn.core.stats import Percentiles
-from optitrack_vrpn.drivers.link import LinkState, LossWatch
-from optitrack_vrpn.stream.bodies.states import BodyStatus, Disposition, State
+from optitrack_vrpn.drivers.link import LinkState
+from optitrack_vrpn.stream.bodies.states import Disposition, State
 from optitrack_vrpn.stream.clock.types import ClockStatus
-from optitrack_vrpn.telling.catalogue import Finding
-from optitrack_vrpn.telling.rules import rate_findings
+from optitrack_vrpn.telling.facts import BodyFacts, LossFacts, NO_LOSS, StreamFacts
+from optitrack_vrpn.telling.rules import (
+    condition_findings, held_findings, load_findings, loss_findings, rate_findings,
+    selection_findings)
 
 
 #: Reasons of the stages before and after the validity gate, for which each body has a value.
@@ -68,15 +70,9 @@ def number(value: float, digits: int = 3) -> str:
     return f'{value:.{digits}f}' if math.isfinite(value) else 'unknown'
 
 
-def sentence(key: str, **figures: object) -> str:
-    """Write a cause with its remedy."""
-    found = Finding(key, (), figures)
-    return f'{found.text}: {found.remedy}'
-
-
 def link_entry(
     state: LinkState, reason: str, values: Mapping[str, object], counters: Mapping[str, int],
-    loss: Optional[LossWatch] = None, last_failure: str = '',
+    loss: LossFacts = NO_LOSS, last_failure: str = '',
 ) -> Entry:
     """
     Report the connection.
@@ -86,7 +82,7 @@ def link_entry(
 
     :param values: way, server, sessions and the like.
     :param counters: the protocol's counters.
-    :param loss: rate of lost messages.
+    :param loss: the losses of the last seconds.
     :param last_failure: reason of the last failure since the last conversation, or ''.
     """
     details = {name: str(value) for name, value in values.items()}
@@ -94,10 +90,10 @@ def link_entry(
     if last_failure and state in _ATTEMPTS:
         state, reason = LinkState.LOST, last_failure
     level = _LINK_LEVELS[state]
-    if loss is not None and 'udp_lost' in counters:
+    if 'udp_lost' in counters:
         details['udp_lost_percent'] = number(100.0 * loss.share, 1)
-        if loss.trouble and level is INFO:
-            level, reason = WARN, loss.trouble
+    for found in loss_findings(loss) if level is INFO else ():
+        level, reason = found.severity, found.line
     message = printable(reason, MAX_REASON)
     if not message.startswith(state.value):    # as "connected to 192.168.1.20" does
         message = f'{state.value}: {message}'
@@ -165,7 +161,7 @@ def _short(seconds: float) -> str:
 
 def frames_entry(
     work: Percentiles, latency: Percentiles, wait: Percentiles, dropped: Mapping[str, int],
-    shedding: bool = False, runs: str = '', only_ignored: int = 0,
+    facts: StreamFacts, runs: str = '',
 ) -> Entry:
     """
     Report the latency of poses in the node.
@@ -174,9 +170,7 @@ def frames_entry(
     :param latency: time from the stamp of a pose to its publication (s).
     :param wait: time of datagrams in the kernel, before they are read (s).
     :param dropped: poses that were not published, by reason.
-    :param shedding: whether frames are shed because this computer cannot keep up.
     :param runs: 'compiled', or the reason why the pose path is not compiled.
-    :param only_ignored: number of bodies that arrive, if none of them is selected.
     """
     values = {}
     for name, figures in (('work', work), ('latency', latency), ('wait', wait)):
@@ -187,19 +181,18 @@ def frames_entry(
         values['pose_path'] = runs
     message = f'{_short(latency.p50)} from stamp to topic' if math.isfinite(
         latency.p50) else 'latency from stamp to topic unknown'
-    if shedding:
-        return Entry('frames', WARN, f'{message}; {sentence("overload")}', values)
-    if only_ignored:
-        return Entry('frames', WARN, sentence('not selected', count=only_ignored),
-                     values)
+    for found in load_findings(facts):
+        return Entry('frames', found.severity, f'{message}; {found.line}', values)
+    for found in selection_findings(facts):
+        return Entry('frames', found.severity, found.line, values)
     return Entry('frames', INFO, message, values)
 
 
 def body_entry(
-    name: str, status: BodyStatus, dispositions: Mapping[Disposition, int],
+    name: str, body: BodyFacts, dispositions: Mapping[Disposition, int],
     host_minus_arrival_ns: int,
     lowpass_delay_s: float = 0.0, expected_hz: float = 0.0, fastest_hz: float = 0.0,
-    latency: Optional[Percentiles] = None, all_too_old: bool = False, how_to_accept: str = '',
+    latency: Optional[Percentiles] = None, max_age_s: float = math.inf,
     world: str = '', frame: str = '',
 ) -> Entry:
     """
@@ -213,12 +206,11 @@ def body_entry(
     :param fastest_hz: the fastest body's rate (Hz), expected of all bodies if the cameras' rate is
         not given; 0 while unknown.
     :param latency: time from stamp to publication (s).
-    :param all_too_old: whether poses arrive, but all are too old to be published.
-    :param how_to_accept: remedy for a jump that does not end by itself.
+    :param max_age_s: largest age of a pose that is published (s).
     :param world: its parent frame in ENU; ``frame`` its own on /tf.
     """
-    level = {State.TRACKED: INFO,
-             State.STALE: STALE}.get(status.state, WARN)
+    status = body.status
+    level = {State.TRACKED: INFO, State.STALE: STALE}.get(status.state, WARN)
     message = f'{status.state.value}: {printable(status.detail, MAX_REASON)}'
     if status.state is State.STALE:    # its detail is from the beginning of the silence
         message = (f'STALE: the last valid pose arrived {status.age_s:.1f} s ago'
@@ -226,14 +218,14 @@ def body_entry(
     if status.accepted_by_time_rad and status.state is State.TRACKED:
         message += (f'; its attitude was accepted by time, '
                     f'{math.degrees(status.accepted_by_time_rad):.0f} degrees from the one before')
-    if how_to_accept:
-        message += f'. {how_to_accept}'
+    for found in held_findings(body):
+        message += f'. {found.remedy}'
     nominal_hz = expected_hz or fastest_hz
     if level is INFO and status.rate_hz > 0:
         for found in rate_findings({status.name: status.rate_hz}, expected_hz, fastest_hz):
-            level, message = WARN, f'{found.text}: {found.remedy}'
-    if all_too_old:
-        level, message = WARN, f'{status.state.value}, but {sentence("too old")}'
+            level, message = found.severity, found.line
+    for found in condition_findings(body, max_age_s):
+        level, message = found.severity, f'{status.state.value}, but {found.line}'
     values = {
         'motive_name': printable(status.name),
         'world': world, 'frame': frame,

@@ -15,11 +15,11 @@ from typing import Any, Callable, NamedTuple, Optional, Sequence, TYPE_CHECKING
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from optitrack_vrpn import RUNS
 from optitrack_vrpn.core.errors import ConfigurationError
-from optitrack_vrpn.core.severity import ERROR, INFO, Severity, STALE
+from optitrack_vrpn.core.severity import ERROR, INFO, STALE
 from optitrack_vrpn.core.stats import Window
 from optitrack_vrpn.drivers.client_io import Source
-from optitrack_vrpn.drivers.link import LossWatch
 from optitrack_vrpn.drivers.table import own_settings
+from optitrack_vrpn.node.base.node_parts import ThrottledLog
 from optitrack_vrpn.node.base.settings_ros import given_at_start
 from optitrack_vrpn.node.configuration import Configuration
 from optitrack_vrpn.node.receiver import TurnLock
@@ -27,7 +27,10 @@ from optitrack_vrpn.node.report import (
     body_entry, clock_entry, Entry, frames_entry, link_entry)
 from optitrack_vrpn.stream.clock.hostclock_io import HostClock
 from optitrack_vrpn.stream.pipeline import Pipeline
-from optitrack_vrpn.stream.roster import how_to_accept, Sample, TrackedBody
+from optitrack_vrpn.stream.roster import Sample, TrackedBody
+from optitrack_vrpn.telling.facts import BodyFacts, facts_of_body, facts_of_pipeline, LossWindow
+from optitrack_vrpn.telling.log import problem_lines
+from optitrack_vrpn.telling.rules import lasting_findings
 from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 
@@ -171,19 +174,19 @@ class StatusReporter:
     :param node: creates publishers and timers.
     :param lock: guards pipeline and publishers; ``observe``, ``measure``, ``close`` and
         ``retire`` are called with it held, everything else without.
-    :param log: takes severity, text and a key.
+    :param log: the node's log.
     :ivar active: whether the node publishes poses.
     :ivar latency: latency of poses in the node.
     """
 
     def __init__(
-        self, node: Node, lock: TurnLock, log: Callable[[Severity, str, object], None],
+        self, node: Node, lock: TurnLock, log: ThrottledLog,
     ) -> None:
         self._lock = lock
         self._log = log
         self._clock = HostClock()
         self._diagnostics = Diagnostics(node, self._collect)
-        self._loss = LossWatch()
+        self._loss = LossWindow()
         self._sources: Optional[_Sources] = None
         #: Tells the statuses of this node from those of another one with its bodies.
         self._session = secrets.token_hex(4)
@@ -194,7 +197,7 @@ class StatusReporter:
         """Start to publish on /diagnostics; call it after ``observe``."""
         assert self._sources is not None
         settings = self._sources.configuration.settings
-        self._loss = LossWatch()
+        self._loss = LossWindow()
         self.latency = LatencyStatistics()    # not those of an earlier configuration
         own = own_settings(settings.sources, settings.protocol)
         port = (settings.client if own is None else own).port
@@ -222,7 +225,7 @@ class StatusReporter:
         """Release the sources, with the lock held."""
         self._sources = None
 
-    def publish(self, channels: Sequence[TrackedBody]) -> list[Entry]:
+    def publish(self, channels: Sequence[TrackedBody]) -> list[tuple[BodyFacts, Entry]]:
         """
         Publish the state of bodies on their own topics.
 
@@ -230,9 +233,9 @@ class StatusReporter:
         waits for a hundred messages. The topics are latched, so they are also published without
         subscribers.
 
-        :returns: the entries for /diagnostics.
+        :returns: the facts of each, and its entry for /diagnostics.
         """
-        entries: list[Entry] = []
+        found: list[tuple[BodyFacts, Entry]] = []
         fastest_hz: Optional[float] = None
         host_minus_arrival_ns = self._clock.host_minus_arrival_ns()
         for first in range(0, len(channels), _AT_ONCE):
@@ -247,29 +250,29 @@ class StatusReporter:
                 if fastest_hz is None:
                     fastest_hz = max(
                         (body.gate.rate_hz for body in self._sources.pipeline.bodies), default=0.0)
-                entries += [
+                found += [
                     self._publish_body(
                         channel, self._sources, now_ns, host_minus_arrival_ns, fastest_hz)
                     for channel in channels[first:first + _AT_ONCE]]
-        return entries
+        return found
 
     def _publish_body(
         self, channel: TrackedBody, sources: _Sources, now_ns: int, host_minus_arrival_ns: int,
         fastest_hz: float,
-    ) -> Entry:
-        """Publish the state of one body, with the lock held; return its entry."""
+    ) -> tuple[BodyFacts, Entry]:
+        """Publish the state of one body, with the lock held; return its facts and entry."""
+        facts = facts_of_body(channel, now_ns)
         entry = body_entry(
-            channel.names.ros, channel.status(now_ns), channel.dispositions(),
+            channel.names.ros, facts, channel.dispositions(),
             host_minus_arrival_ns, channel.estimator.lowpass_delay_s,
             sources.configuration.settings.expected_rate_hz, fastest_hz,
-            channel.latency.percentiles(), channel.all_too_old,
-            how_to_accept(channel) if channel.gate.held else '',
+            channel.latency.percentiles(), sources.pipeline.config.max_age_s,
             sources.configuration.settings.frames.world, channel.names.frames['body'])
         entry.values.update(
             node_state='active' if self.active else 'inactive', session=self._session)
         if sources.publishers.status_wanted(channel):
             sources.publishers.publish_status(channel, self._diagnostics.status(entry))
-        return entry
+        return facts, entry
 
     def retire(self, channels: Sequence[TrackedBody], reason: str) -> None:
         """Publish the last status of bodies, with the lock held."""
@@ -295,21 +298,19 @@ class StatusReporter:
             return []
         link = sources.backend.status()
         now_ns = self._clock.now_ns()
-        event = self._loss.update(
-            link.counters, link.queue.get('dropped_unread', 0), now_ns)
-        if event is not None:
-            self._log(event.severity, event.text, (event.key, now_ns))
+        loss = self._loss.update(link.counters, link.queue.get('dropped_unread', 0), now_ns)
         entries = [link_entry(link.state, link.reason, {
             'transport': link.transport, 'transport_reason': link.transport_reason,
             'server': link.server, 'local': link.local,
             'state_since_s': f'{(now_ns - link.since_ns) / 1e9:.1f}',
             'sessions': link.sessions, 'failed_attempts': link.failures,
             'unexpected_peers_refused': link.unexpected_peers, **link.queue}, link.counters,
-            self._loss, link.last_failure)]
+            loss, link.last_failure)]
         with self._lock:
             if self._sources is None:
                 return []
             pipeline = self._sources.pipeline
+            facts = facts_of_pipeline(pipeline, loss)
             entries.append(clock_entry(
                 pipeline.stamps.status(), pipeline.ptp_minus_stamp_ns,
                 pipeline.withheld_since_connection or (
@@ -317,8 +318,10 @@ class StatusReporter:
                 pipeline.config.stamps.latency_ms))
             entries.append(frames_entry(
                 self.latency.work.percentiles(), self.latency.latency.percentiles(),
-                self.latency.wait.percentiles(), pipeline.dropped,
-                pipeline.config.keep_up and pipeline.shedder.shedding, RUNS,
-                pipeline.roster.only_ignored))
+                self.latency.wait.percentiles(), pipeline.dropped, facts, RUNS))
             channels = pipeline.bodies
-        return entries + self.publish(channels)
+        bodies = self.publish(channels)
+        facts.bodies = tuple(body for body, _ in bodies)
+        for line in problem_lines(self._log.repetition, lasting_findings(facts), now_ns):
+            self._log(line.severity, line.text, line.key)
+        return entries + [entry for _, entry in bodies]

@@ -34,7 +34,6 @@ from optitrack_vrpn.stream.roster import (
 from optitrack_vrpn.stream.sender_age import SenderAge
 from optitrack_vrpn.stream.server_data import BesidePoses, MarkerCloud, server_motion
 from optitrack_vrpn.stream.shared_names import SharedNames
-from optitrack_vrpn.stream.unit_check import doubtful_unit
 
 _new: Final = tuple.__new__
 _FRAME: Final = Frame    # read without a look-up in the compiled module
@@ -149,8 +148,8 @@ class Pipeline:
         shedder = self.shedder
         if self._behind_ns <= FRESH_NS and not shedder.shedding:
             shedder.idle_ns = now_ns
-        elif shedder.update(self._behind_ns, now_ns):
-            self._report_load()
+        else:
+            shedder.update(self._behind_ns, now_ns)
         shedding = shedder.shedding and self.config.keep_up
         self._oldest_ns = now_ns + host_minus_arrival_ns - self.max_age_ns
         self._newest_ns = now_ns + host_minus_arrival_ns + self.max_age_ns
@@ -196,9 +195,6 @@ class Pipeline:
                 channel = channels[name, sensor]
             except KeyError:
                 channel = self._discover(name, sensor)
-                doubt = doubtful_unit(name, position)
-                if doubt:
-                    self.reports.add(WARN, 'unit', doubt)
             if channel is None:
                 continue
             # Stamp: once for all bodies of the frame.
@@ -441,15 +437,12 @@ class Pipeline:
         :param now_ns: present time on the arrival clock (ns).
         """
         self.reports.limit_texts(now_ns)
-        self.reports.ages(
-            self.bodies, now_ns, self.config.max_age_s,
-            self.sender_age is not None and bool(self.sender_age.text))
-        if self.shedder.end(now_ns):    # even if no poses arrive
-            self._report_load()
+        for channel in self.bodies:
+            channel.look_at_age(now_ns)
+        self.shedder.end(now_ns)    # even if no poses arrive
         if now_ns - self._taken_ns < _CATCHING_UP_NS:
             now_ns -= self._behind_ns
         self.reports.events += self._states.tick(now_ns)
-        self.reports.held_jumps(self.bodies)
         self.reports.withheld(self.withheld_since_connection)
 
     def reconnected(self) -> None:
@@ -502,11 +495,6 @@ class Pipeline:
     def take_state_changes(self) -> list[StateChange]:
         """Return and clear the bodies' changes of state, oldest first."""
         return self._states.take_changes()
-
-    def _report_load(self) -> None:
-        """Report that load shedding begins or ends."""
-        if self.config.keep_up:
-            self.reports.load(self.shedder.shedding, self.dropped[Disposition.SHED.value])
 
 
 def _validate_rated(

@@ -1,13 +1,13 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Events of the pipeline for the user: states, server's texts, ages, held jumps, load."""
+"""Events of the pipeline for the user: states, server's texts."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from typing import Any, Optional
 
 from optitrack_vrpn.core.events import Event
 from optitrack_vrpn.core.names import printable
-from optitrack_vrpn.core.severity import INFO, Severity, WARN
+from optitrack_vrpn.core.severity import Severity, WARN
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.drivers.frames import ServerText
 from optitrack_vrpn.stream.bodies.hypotheses import SwapCandidate
@@ -15,12 +15,8 @@ from optitrack_vrpn.stream.bodies.poses import TimedPose
 from optitrack_vrpn.stream.bodies.states import ChangeLog, State, StateChange
 from optitrack_vrpn.stream.bodies.swap import find_swap, review
 from optitrack_vrpn.stream.bodies.tracker import Tracker
-from optitrack_vrpn.stream.load_shedding import PATIENCE_NS, STANDING_NS
-from optitrack_vrpn.stream.roster import how_to_accept, Roster, TrackedBody
+from optitrack_vrpn.stream.roster import Roster, TrackedBody
 
-#: A jump that only the user can end is reported after this time (s). Chosen: the default of
-#: jump_accept_s.
-_HELD_S = 2.0
 #: Maximum number of events that are kept until they are taken, as a limit for hostile servers.
 #: Chosen: two events for each of 128 new bodies.
 _MOST_EVENTS = 256
@@ -89,57 +85,11 @@ class StreamReports:
         self.add(WARN, ('server motion', name, what),
                  f'for body {printable(name)!r} the server sends {what}')
 
-    def ages(
-        self, bodies: Sequence[TrackedBody], now_ns: int, max_age_s: float, explained: bool,
-    ) -> None:
-        """
-        Report bodies of which nothing is published because every pose is too old.
-
-        :param explained: whether the sender's clock is reported as the cause.
-        """
-        names = [channel.names.motive for channel in bodies if channel.look_at_age(now_ns)]
-        if names and not explained:
-            more = f' and {len(names) - 3} more' if len(names) > 3 else ''
-            self.add(WARN, 'all too old', (
-                f'no pose of {", ".join(map(repr, map(printable, names[:3])))}'
-                f'{more} is published: each is more than {max_age_s:g} s old '
-                '(stamps.max_age_s) before it can be published; check whether this computer or '
-                "the network is overloaded, or the sender's clock too slow"))
-
-    def held_jumps(self, bodies: Sequence[TrackedBody]) -> None:
-        """Report bodies with a jump that only the user can end."""
-        for channel in bodies:
-            held = channel.gate.held
-            if not held:
-                channel.held_reported = False
-            elif not channel.held_reported and channel.gate.hypotheses.lasted_s >= _HELD_S:
-                channel.held_reported = True
-                name = channel.names.motive
-                self.add(WARN, ('held', name), (
-                    f'body {printable(name)!r} is JUMPED for {_HELD_S:g} s and stays so: {held}. '
-                    f'{how_to_accept(channel)}'))
-
     def withheld(self, why: str) -> None:
         """Report once for a connection why all its poses are withheld; '' if they are not."""
         if why and not self._withheld:
             self.add(WARN, 'withheld', why)
         self._withheld = bool(why)
-
-    def load(self, shedding: bool, shed: int) -> None:
-        """
-        Report that load shedding begins or ends.
-
-        :param shed: number of poses left out so far.
-        """
-        if shedding:
-            self.add(WARN, 'load', (
-                f'this computer cannot keep up: for {PATIENCE_NS / NS_PER_S:g} s every pose has '
-                f'waited more than {STANDING_NS / 1e6:g} ms before it was read. From now on whole '
-                'frames are left out as needed, so that the others are on time (load_shedding). '
-                'Remedies: fewer bodies (bodies.allow), fewer topics or a lower rate'))
-        else:
-            self.add(INFO, 'load over', (
-                f'this computer keeps up again; {shed} poses have been left out so far'))
 
 
 class StateMonitor:

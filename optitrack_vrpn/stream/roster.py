@@ -45,14 +45,13 @@ class TrackedBody:
     :ivar latency: time from stamp to publication (s) of some published poses.
     :ivar accept_service: resolved name of the service by which the user accepts the pose that the
         body jumped to; '' if there is none.
-    :ivar held_reported: whether it has been reported that the jump does not end without the user.
     """
 
     __slots__ = (
         'names', 'gate', 'estimator', 'wants_motion', 'newest_ns', 'last_sender_ns',
         'last_stamp_ns', 'last_position', 'last_quat', 'published', 'dropped', 'turn',
         'all_too_old', 'moved_ns', 'moved_rate', 'reported', 'latency', 'accept_service',
-        'held_reported', '_out', '_old', '_old_from_ns', '_old_to_ns')
+        '_out', '_old', '_old_from_ns', '_old_to_ns')
 
     def __init__(self, names: BodyNames, gate: Tracker, estimator: Estimator) -> None:
         self.names = names
@@ -77,7 +76,6 @@ class TrackedBody:
         self.reported: set[str] = set()
         self.latency = Window(128)
         self.accept_service = ''
-        self.held_reported = False
 
     def dispositions(self) -> dict[Disposition, int]:
         """Return the number of received poses by disposition; their sum is all received poses."""
@@ -92,13 +90,8 @@ class TrackedBody:
         return self.gate.status(now_ns)._replace(withheld={
             reason.value: count for reason, count in self.dropped.items() if reason in BY_GATE})
 
-    def look_at_age(self, now_ns: int) -> bool:
-        """
-        Check whether poses arrive but are all too old to be published.
-
-        :returns: True once, when this has lasted for a second; ``all_too_old`` then stays True
-            until it ends.
-        """
+    def look_at_age(self, now_ns: int) -> None:
+        """Find out whether poses arrive but are all too old to be published, for a second."""
         out, old = self.published, self.dropped[Disposition.TOO_OLD]
         # After this time (ns) without a pose that is too old, the condition has ended. Chosen.
         if out != self._out or now_ns - self._old_to_ns >= 5_000_000_000:
@@ -110,11 +103,10 @@ class TrackedBody:
                 self._old_from_ns = now_ns
         self._out, self._old = out, old
         if self.all_too_old or self._old_from_ns is None:
-            return False
+            return
         # A body is reported when all its poses have been too old for this time (ns). Chosen: four
         # times the default maximum age.
         self.all_too_old = self._old_to_ns - self._old_from_ns >= 1_000_000_000
-        return self.all_too_old
 
 
 class Sample(NamedTuple):
@@ -187,17 +179,6 @@ class StampedExtras(NamedTuple):
     extras: Extras
     arrival_ns: Optional[int] = None
     epoch: Optional[Epoch] = None
-
-
-def how_to_accept(channel: TrackedBody) -> str:
-    """Return the remedy for a jump that does not end without the user."""
-    if channel.accept_service:
-        accept = f'accept it: ros2 service call {channel.accept_service} std_srvs/srv/Trigger'
-    else:
-        accept = 'clean up and configure the node'
-    return (
-        'It is not published until it returns: check its markers in Motive, and make them less '
-        f'symmetric. If you have redefined the body in Motive, {accept}')
 
 
 def body_name(sender: str, sensor: int) -> str:

@@ -23,12 +23,15 @@ class Cause(NamedTuple):
     What can be wrong.
 
     :ivar place: where a timeline shows it beside the bodies: 'server', 'clock', 'recorder' or ''.
+    :ivar end: the text for its end; '' if a log does not write that. Causes of one text are one
+        problem to a log.
     """
 
     severity: Severity
     text: str
     remedy: str
     place: str = ''
+    end: str = ''
 
 
 class Span(NamedTuple):
@@ -67,6 +70,7 @@ _EXCHANGED = (
     'names yourself, clean up and configure the node')
 _EACH_IN_VIEW = 'do at least two cameras see three markers of a body wherever it goes?'
 _REPAIR = 'repair a bag with record --recover'
+_NO_LOSS = 'losses have ended'
 _COVERS = (
     'the estimate has poses for {percent:.0f} % of the reference ({interruptions}, up to '
     '{longest:.2f} s): the errors say nothing about the rest')
@@ -98,9 +102,18 @@ CAUSES: Mapping[str, Cause] = {
         WARN, '{bodies} {has} {rate:.1f} Hz where {nominal:g} Hz is expected',
         f'is it often out of view? Lost poses have the same effect. Otherwise {_CAMERA_RATE}'),
     'too old': Cause(
-        WARN, 'nothing is published: every pose is older than stamps.max_age_s before it can '
-        'be published', 'reduce the load of this computer or the delay of the network, or set '
+        WARN, 'no pose of {bodies} is published: each is more than {age:g} s old '
+        '(stamps.max_age_s) before it can be published', 'reduce the load of this computer or '
+        "the delay of the network; or is the sender's clock too slow? Else set "
         'stamps.max_age_s'),
+    'held': Cause(
+        WARN, '{bodies} {is} JUMPED for {seconds:g} s and {stays} so: {why}',
+        'It is not published until it returns: check its markers in Motive, and make them less '
+        'symmetric. If you have redefined the body in Motive, {accept}'),
+    'unit': Cause(
+        WARN, '{bodies} {is} {far:.0f} m from the origin; positions of hundreds of metres are '
+        'usually millimetres or centimetres',
+        'make the server send metres (in Motive: Scale 1 in its streaming settings)'),
     # -- all frames ------------------------------------------------------------------------------
     'slow cameras': Cause(
         WARN, '{rate:.1f} Hz where the cameras run at {nominal:g} Hz', _CAMERA_RATE),
@@ -115,10 +128,10 @@ CAUSES: Mapping[str, Cause] = {
     'lost': Cause(
         WARN, '{share} were lost in the network',
         'use a cable instead of WiFi, and a separate switch; or is the Motive PC too busy to send '
-        'each frame?'),
+        'each frame?', end=_NO_LOSS),
     'unread': Cause(
         WARN, '{share} were lost because the receive buffer of this computer was full',
-        'this computer is too busy to read: reduce its load'),
+        'this computer is too busy to read: reduce its load', end=_NO_LOSS),
     'out of order': Cause(
         WARN, '{share} of the datagrams arrived out of order; the node drops poses that are '
         'older than the last', 'use a cable instead of WiFi, and only one network path'),
@@ -137,8 +150,11 @@ CAUSES: Mapping[str, Cause] = {
     'interrupted': Cause(
         WARN, 'no body sent a pose for {silence}', 'check the network for interruptions'),
     'overload': Cause(
-        WARN, 'this computer cannot keep up: whole frames are left out so that the others are '
-        'on time', 'select fewer bodies or topics, or lower the rate in Motive'),
+        WARN, 'this computer cannot keep up: for {patience:g} s every pose has waited more than '
+        '{standing:g} ms before it was read. Whole frames are left out as needed, so that the '
+        'others are on time (load_shedding)',
+        'select fewer bodies (bodies.allow) or topics, or lower the rate in Motive',
+        end='this computer keeps up again; {shed} poses have been left out so far'),
     'not selected': Cause(
         WARN, 'bodies.allow and bodies.deny select none of the bodies that arrive ({count})',
         'write their names as in Motive'),
@@ -383,24 +399,41 @@ class Finding:
         """Return what to do."""
         return self._fill(CAUSES[self.key].remedy)
 
+    @property
+    def end(self) -> str:
+        """Return the line for its end; '' without one."""
+        return self._fill(CAUSES[self.key].end)
+
+    @property
+    def problem(self) -> tuple[str, tuple[str, ...]]:
+        """Return what stays the same while it lasts."""
+        return CAUSES[self.key].end or self.key, self.bodies
+
+    @property
+    def line(self) -> str:
+        """Return finding and remedy in one line."""
+        return f'{self.text}: {self.remedy}'
+
     def _fill(self, text: str) -> str:
         one = len(self.bodies) == 1
         return text.format_map({
             'bodies': listed(self.bodies, 4, 100), 'is': 'is' if one else 'are',
             'was': 'was' if one else 'were', 'has': 'has' if one else 'have',
-            'its': 'its' if one else 'their', **self.figures})
+            'its': 'its' if one else 'their', 'stays': 'stays' if one else 'stay',
+            **self.figures})
 
 
 def merge(found: Iterable[Finding]) -> list[Finding]:
     """
     Join findings of one cause: one for all bodies, with the figures of the first of them.
 
-    A cause whose bodies were affected at different times (1 s) stays apart.
+    A cause whose bodies were affected at different times (1 s), or have remedies of their own,
+    stays apart.
     """
-    joined: dict[tuple[str, object], Finding] = {}
+    joined: dict[tuple[str, object, str], Finding] = {}
     for one in found:
         when = round(one.begin_s) if math.isfinite(one.begin_s) else None
-        place = one.key, when
+        place = one.key, when, one.remedy
         before = joined.get(place)
         joined[place] = one if before is None else Finding(
             one.key, (*before.bodies, *one.bodies), {**before.figures, 'detail': ''},

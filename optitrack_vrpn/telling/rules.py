@@ -4,21 +4,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 import math
-from typing import Optional
 
 from optitrack_vrpn.core.names import printable
-from optitrack_vrpn.core.stats import Intervals, IntervalStatistics
+from optitrack_vrpn.core.stats import Intervals
 from optitrack_vrpn.stream.bodies.states import BodyStatus, State
-from optitrack_vrpn.stream.clock.types import ClockStatus
+from optitrack_vrpn.stream.load_shedding import PATIENCE_NS, STANDING_NS
 from optitrack_vrpn.telling.catalogue import Finding, Span
+from optitrack_vrpn.telling.facts import (
+    BodyFacts, ENOUGH_FRAMES, LOSS_WINDOW_S, LossFacts, MUCH, StreamFacts)
 
-#: Share of poses or of time below which a fault is not reported: usual wireless losses stay below.
-MUCH = 0.01
-#: Fewest frames that are reported as a fault, and fewest poses that show a fault of the server.
-ENOUGH_FRAMES, ENOUGH_POSES = 3, 10
 #: Rate of usual displays (Hz), with the error of a rate that is measured over a second.
 _DISPLAY_HZ = (58.5, 61.5)
 #: The dispositions that count the poses withheld in a state.
@@ -27,148 +23,10 @@ _UNUSABLE = {
     State.UNTRACKED: ('not_tracked', 'mean_error'),
     State.INVALID: ('not_finite', 'norm', 'shared_name'),
     State.JUMPED: ('moved_too_far', 'turned_too_far', 'jumped')}
+#: A jump that only the user can end is logged after this time (s). Chosen: the default
+#: of jump_accept_s.
+_HELD_S = 2.0
 _NOT_COUNTED = ('duplicate', 'out_of_order')
-#: Counters of the protocol for what the node ignores.
-_IGNORED = ('malformed', 'bad_time', 'unknown_type', 'names_refused')
-
-
-@dataclass
-class BodySeen:
-    """
-    One body during an observation.
-
-    :ivar status: its state at the end.
-    :ivar intervals: its frames, by sender time.
-    :ivar returns: how often it became TRACKED again.
-    :ivar exchanged: a body at whose place it was seen for a while; '' for none.
-    """
-
-    status: BodyStatus
-    intervals: Intervals = field(default_factory=Intervals)
-    returns: int = 0
-    exchanged: str = ''
-
-    @property
-    def name(self) -> str:
-        """Return its name in Motive."""
-        return self.status.name
-
-    @property
-    def state(self) -> State:
-        """Return its state at the end."""
-        return self.status.state
-
-    @property
-    def missing_share(self) -> float:
-        """Return the share of its frames that are missing in short gaps."""
-        missing, frames = self.intervals.missing, self.intervals.frames
-        return missing / (missing + frames) if missing >= ENOUGH_FRAMES else 0.0
-
-
-@dataclass
-class StreamSeen:
-    """
-    All frames of an observation.
-
-    :ivar poses: number of poses.
-    :ivar bodies: the bodies that sent them.
-    :ivar all_intervals: the frames of all bodies together, by sender time.
-    :ivar counters: counters of the protocol, and values of the kernel for the sockets.
-    :ivar quiet_s: time from the last pose to the end (s).
-    :ivar more_bodies: poses of bodies beyond the limit.
-    :ivar messages: warnings of the client.
-    :ivar ended: why the connection failed or ended early, or ''.
-    :ivar clock: estimate of the sender's clock.
-    :ivar stalled_s: the longest time for which this computer stood still (s).
-    """
-
-    poses: int = 0
-    bodies: tuple[BodySeen, ...] = ()
-    all_intervals: Intervals = field(default_factory=Intervals)
-    counters: dict[str, int] = field(default_factory=dict)
-    quiet_s: float = 0.0
-    more_bodies: int = 0
-    messages: tuple[str, ...] = ()
-    ended: str = ''
-    clock: Optional[ClockStatus] = None
-    stalled_s: float = 0.0
-
-    @property
-    def ignored(self) -> dict[str, int]:
-        """Return the counters of what the node ignores."""
-        return {name: self.counters.get(name, 0) for name in _IGNORED}
-
-    @property
-    def rates(self) -> dict[str, float]:
-        """Return the frame rate of each body (Hz), by sender time, without gaps."""
-        return {body.name: 1.0 / body.intervals.interval_s for body in self.bodies
-                if body.intervals.interval_s > 0.0}
-
-    @property
-    def lost_share(self) -> float:
-        """Return the share of poses that the network lost."""
-        lost = self.counters.get('udp_lost', 0)
-        return lost / (lost + max(self.counters.get('messages', self.poses), 1))
-
-    @property
-    def common_share(self) -> float:
-        """Return the share of frames that are missing for every body."""
-        return min((body.missing_share for body in self.bodies
-                    if body.intervals.frames >= ENOUGH_POSES), default=0.0)
-
-    @property
-    def unsent_share(self) -> float:
-        """Return the share of frames that were never sent; 0 below the detection limit."""
-        lost = self.lost_share
-        unsent = self.common_share - lost
-        # Loss is counted in messages, not frames, so that the two may differ by this much.
-        return unsent if unsent > MUCH + 0.2 * lost else 0.0
-
-
-class Observation:
-    """
-    Collect what the rules need of a stream, beside the status of each body; in bounded memory.
-
-    :param most: largest number of bodies.
-    """
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._all = IntervalStatistics()
-        self._of_bodies: dict[str, IntervalStatistics] = {}
-        self._tracked: dict[str, int] = {}
-        self._exchanged: dict[str, str] = {}
-
-    def add(
-        self, name: str, time_ns: int, position: Sequence[float], quat_xyzw: Sequence[float],
-    ) -> None:
-        """Add a pose of a body and its sender time (ns)."""
-        statistics = self._of_bodies.get(name)
-        if statistics is None:
-            if len(self._of_bodies) >= self._most:
-                return
-            statistics = self._of_bodies[name] = IntervalStatistics()
-        for each in (statistics, self._all):
-            each.update(time_ns, position, quat_xyzw)
-
-    def changed(self, name: str, after: State) -> None:
-        """Note the new state of a body."""
-        if after is State.TRACKED:
-            self._tracked[name] = self._tracked.get(name, 0) + 1
-
-    def exchanged(self, name: str, other: str) -> None:
-        """Note that a body was seen at the place of another one."""
-        self._exchanged[name] = other
-
-    def fill(self, seen: StreamSeen, bodies: Iterable[BodyStatus]) -> None:
-        """Write the bodies and the frames of all into the result."""
-        # Gaps do not affect these intervals; they affect the node's own estimate for some seconds.
-        intervals = {name: one.intervals() for name, one in self._of_bodies.items()}
-        seen.bodies = tuple(BodySeen(
-            status, intervals.get(status.name, Intervals()),
-            max(0, self._tracked.get(status.name, 0) - 1), self._exchanged.get(status.name, ''))
-            for status in bodies)
-        seen.all_intervals = self._all.intervals()
 
 
 def too_slow(rate_hz: float, nominal_hz: float) -> bool:
@@ -205,15 +63,15 @@ def rate_findings(
     return []
 
 
-def stream_findings(seen: StreamSeen) -> list[Finding]:
+def stream_findings(facts: StreamFacts) -> list[Finding]:
     """Find faults of the frames between the sender and this process."""
-    if seen.ended:    # the rest follows from that
-        return [Finding('ended', (), {'reason': seen.ended})]
-    counters, lost = seen.counters, seen.lost_share
-    found = [Finding('client warning', (), {'message': text}) for text in seen.messages]
-    ignored = [f'{count} {name}' for name, count in seen.ignored.items() if count]
-    if seen.more_bodies:
-        ignored.append(f'{seen.more_bodies} poses of bodies beyond the limit')
+    if facts.ended:    # the rest follows from that
+        return [Finding('ended', (), {'reason': facts.ended})]
+    counters, lost = facts.counters, facts.lost_share
+    found = [Finding('client warning', (), {'message': text}) for text in facts.messages]
+    ignored = [f'{count} {name}' for name, count in facts.ignored.items() if count]
+    if facts.more_bodies:
+        ignored.append(f'{facts.more_bodies} poses of bodies beyond the limit')
     if ignored:
         found.append(Finding('ignored', (), {'what': ', '.join(ignored)}))
     if lost > MUCH:
@@ -224,52 +82,103 @@ def stream_findings(seen: StreamSeen) -> list[Finding]:
         share = counters.get(name, 0) / datagrams
         if share > MUCH:
             found.append(Finding(key, (), {'share': percent(share)}))
-    frames = sum(body.intervals.frames for body in seen.bodies)
-    doubled = sum(body.intervals.doubled for body in seen.bodies) - counters.get('udp_repeated', 0)
+    frames = sum(body.intervals.frames for body in facts.bodies)
+    doubled = sum(body.intervals.doubled for body in facts.bodies) - counters.get(
+        'udp_repeated', 0)
     if doubled > MUCH * frames and doubled >= ENOUGH_FRAMES:
         share = doubled / frames
         found.append(Finding('sent twice', (), {'share': (
             'every frame arrives' if share > 0.95 else
             f'{percent(share)} of the frames arrive')}))
-    intervals = seen.all_intervals
+    intervals = facts.all_intervals
+    found += load_findings(facts)
     # Shortest silence at the end that is reported (s): longer than a scheduling delay.
-    if seen.quiet_s > max(0.5, 5.0 * intervals.interval_s):
-        found.append(Finding('quiet', (), {'quiet': seen.quiet_s}))
-    if len(seen.bodies) > 1 and intervals.silences:
+    if facts.quiet_s > max(0.5, 5.0 * intervals.interval_s):
+        found.append(Finding('quiet', (), {'quiet': facts.quiet_s}))
+    if len(facts.bodies) > 1 and intervals.silences:
         found.append(Finding('paused' if lost <= MUCH else 'interrupted', (), {
             'silence': _silence(intervals)}, (Span(intervals.silence_s),)))
     return found
 
 
-def stamp_findings(seen: StreamSeen) -> list[Finding]:
+def loss_findings(loss: LossFacts) -> list[Finding]:
+    """Find losses of the last seconds."""
+    return [Finding('unread' if loss.unread else 'lost', (), {'share': (
+        f'{loss.share:.0%} of the messages of the last {LOSS_WINDOW_S:g} s')})] if (
+        loss.lossy) else []
+
+
+def load_findings(facts: StreamFacts) -> list[Finding]:
+    """Find that this computer cannot keep up."""
+    return [Finding('overload', (), {
+        'patience': PATIENCE_NS * 1e-9, 'standing': STANDING_NS * 1e-6, 'shed': facts.shed})] if (
+            facts.shedding) else []
+
+
+def selection_findings(facts: StreamFacts) -> list[Finding]:
+    """Find that no body that arrives is selected."""
+    return [Finding('not selected', (), {'count': facts.only_ignored})] if (
+        facts.only_ignored) else []
+
+
+def condition_findings(body: BodyFacts, max_age_s: float) -> list[Finding]:
+    """Find why nothing of a body is published although it is in view, and a wrong unit."""
+    name = (body.name,)
+    found = [Finding('too old', name, {'age': max_age_s})] if body.all_too_old else []
+    if body.far_m:
+        found.append(Finding('unit', name, {'far': body.far_m}))
+    return found
+
+
+def held_findings(body: BodyFacts) -> list[Finding]:
+    """Find a jump that only the user can end."""
+    return [Finding('held', (body.name,), {
+        'seconds': _HELD_S, 'why': body.held, 'accept': (
+            f'accept it: ros2 service call {body.accept_service} std_srvs/srv/Trigger'
+            if body.accept_service else 'clean up and configure the node')})] if (
+        body.held) else []
+
+
+def lasting_findings(facts: StreamFacts) -> list[Finding]:
+    """List what a log writes when it begins and when it ends, each body by itself."""
+    found = [*loss_findings(facts.loss), *load_findings(facts)]
+    for body in facts.bodies:
+        found += [one for one in condition_findings(body, facts.max_age_s)
+                  if not (facts.clock_differs and one.key == 'too old')]
+        if body.held_s >= _HELD_S:
+            found += held_findings(body)
+    return found
+
+
+def stamp_findings(facts: StreamFacts) -> list[Finding]:
     """Find sender times that repeat or go back."""
-    poses = max(seen.poses, 1)
-    stuck = sum(body.intervals.stuck for body in seen.bodies)
+    poses = max(facts.poses, 1)
+    stuck = sum(body.intervals.stuck for body in facts.bodies)
     if stuck > MUCH * poses:
         # Two bodies of one name send two poses with each time: as many repeats as frames.
-        names = tuple(body.name for body in seen.bodies if body.intervals.frames and abs(
+        names = tuple(body.name for body in facts.bodies if body.intervals.frames and abs(
             body.intervals.stuck - body.intervals.frames) <= MUCH * body.intervals.frames)
         return [Finding('shared name' if names else 'repeated times', names[:1], {
             'share': percent(stuck / poses)})]
-    late = sum(body.intervals.late for body in seen.bodies)
-    if late > MUCH * poses and not seen.counters.get('udp_reordered'):
+    late = sum(body.intervals.late for body in facts.bodies)
+    if late > MUCH * poses and not facts.counters.get('udp_reordered'):
         return [Finding('late times', (), {'share': percent(late / poses)})]
     return []
 
 
-def clock_findings(seen: StreamSeen, loopback: bool = False) -> list[Finding]:
+def clock_findings(facts: StreamFacts, loopback: bool = False) -> list[Finding]:
     """
     Find restarts and jitter of the clock estimate.
 
     :param loopback: whether no network lies between sender and this process.
     """
-    clock = seen.clock
+    clock = facts.clock
     if clock is None:
         return []
     # Standstill of this computer (s) after which a restart of the clock estimate says nothing
     # about the sender. Chosen: several frames of any camera.
-    if clock.restarts and seen.stalled_s > 0.3:
-        return [Finding('standstill', (), {'stalled': seen.stalled_s})]
+    if clock.restarts and facts.stalled_s > 0.3:
+        return [Finding('standstill', (), {'stalled': facts.stalled_s})]
     if clock.sender_fault and clock.by_arrival:
         size = f' of {clock.sender_jitter_s * 1e3:.3g} ms' if clock.sender_jitter_s else ''
         return [Finding('coarse times', (), {'fault': clock.sender_fault + size})]
@@ -285,17 +194,17 @@ def clock_findings(seen: StreamSeen, loopback: bool = False) -> list[Finding]:
     return []
 
 
-def body_findings(seen: StreamSeen) -> list[Finding]:
+def body_findings(facts: StreamFacts) -> list[Finding]:
     """Find what is wrong with single bodies, at the end and during the whole time."""
     # Bodies that are not tracked at the end come first, since a list is limited.
-    bodies = sorted(seen.bodies, key=lambda body: body.state is State.TRACKED)
+    bodies = sorted(facts.bodies, key=lambda body: body.state is State.TRACKED)
     exchanged: set[str] = set()    # a pair is one finding
-    return [finding for body in bodies for finding in _of_a_body(body, seen, exchanged)]
+    return [finding for body in bodies for finding in _of_a_body(body, facts, exchanged)]
 
 
-def _of_a_body(body: BodySeen, seen: StreamSeen, exchanged: set[str]) -> list[Finding]:
+def _of_a_body(body: BodyFacts, facts: StreamFacts, exchanged: set[str]) -> list[Finding]:
     name = (body.name,)
-    status, intervals, everything = body.status, body.intervals, seen.all_intervals
+    status, intervals, everything = body.status, body.intervals, facts.all_intervals
     found = []
     other = status.swapped_with or body.exchanged
     if body.state is not State.TRACKED and not status.swapped_with:
@@ -314,15 +223,16 @@ def _of_a_body(body: BodySeen, seen: StreamSeen, exchanged: set[str]) -> list[Fi
         found += [Finding(f'was {state.value}', name, {'share': percent(count / poses)})
                   for state, count in unusable.items() if count > MUCH * poses / len(unusable)
                   and not (other and state is State.JUMPED)]
-    silent_s = intervals.silent_s - (everything.silent_s if len(seen.bodies) > 1 else 0.0)
+    silent_s = intervals.silent_s - (everything.silent_s if len(facts.bodies) > 1 else 0.0)
     if intervals.silences and silent_s > MUCH * intervals.span_s:
         found.append(Finding('silent', name, {'silence': _silence(intervals)},
                              (Span(intervals.silence_s),)))
     # Loss differs between bodies by chance: five standard deviations of a Poisson count.
-    chance = 5.0 * math.sqrt(seen.lost_share / max(intervals.frames, 1))
-    if body.missing_share > MUCH + seen.common_share + chance:
+    chance = 5.0 * math.sqrt(facts.lost_share / max(intervals.frames, 1))
+    if body.missing_share > MUCH + facts.common_share + chance:
         found.append(Finding('lacked', name, {'share': percent(body.missing_share)}))
     appeared_s = (intervals.first_ns - everything.first_ns) * 1e-9
+    found += condition_findings(body, facts.max_age_s)
     # A body that appears this much later (s) than the first was absent: the handshake takes less.
     if 0.5 < appeared_s < everything.span_s:
         found.append(Finding('absent', name, {'begin': f'{appeared_s:.1f} s'},

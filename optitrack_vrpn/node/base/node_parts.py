@@ -9,8 +9,8 @@ import threading
 from typing import Any, Callable, Hashable
 
 from optitrack_vrpn.core.names import counted
+from optitrack_vrpn.core.repetition import Repetition
 from optitrack_vrpn.core.severity import ERROR, Severity, WARN
-from optitrack_vrpn.core.throttle import Throttle
 from optitrack_vrpn.stream.clock.hostclock_io import HostClock
 from rclpy.exceptions import InvalidHandle
 from rclpy.impl.implementation_singleton import rclpy_implementation
@@ -43,12 +43,12 @@ class ThrottledLog:
     Log a line unless its key was logged within 5 s or ROS has shut down; from any thread.
 
     :param node: node whose logger is used.
+    :ivar repetition: what was logged.
     """
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        # Chosen: shortest time between two lines with the same key (s).
-        self._throttle = Throttle(5.0)
+        self.repetition: Repetition[Any] = Repetition()
         self._lock = threading.Lock()
 
     def __call__(self, severity: Severity, text: str, key: Hashable) -> None:
@@ -61,7 +61,7 @@ class ThrottledLog:
         if not ros_is_up(self._node):
             return
         with self._lock:
-            left_out = self._throttle.allow((severity, key), HostClock.now_ns())
+            left_out = self.repetition.event((severity, key), HostClock.now_ns())
         if left_out is None:
             return
         if left_out:

@@ -19,7 +19,7 @@ from optitrack_vrpn.drivers.probing import Heard, Place
 from optitrack_vrpn.drivers.table import (
     DEFAULT, own_port, port_parameter, source_settings, SOURCES, title)
 from optitrack_vrpn.node.graph.processes import DISCOVERY_VARIABLES, LocalProcess
-from optitrack_vrpn.telling.rules import StreamSeen
+from optitrack_vrpn.telling.facts import StreamFacts
 
 
 class Lift(NamedTuple):
@@ -35,7 +35,7 @@ class Lift(NamedTuple):
 
 
 @dataclass
-class WatchedStream(StreamSeen):
+class WatchedStream(StreamFacts):
     """
     What the node's client and pipeline received.
 

@@ -22,9 +22,9 @@ from optitrack_vrpn.stream.pipeline import Pipeline
 from optitrack_vrpn.stream.roster import body_name, TrackedBody
 from optitrack_vrpn.telling.catalogue import Finding, merge
 from optitrack_vrpn.telling.doctor.results import Lift, ProbeResults, WatchedStream
+from optitrack_vrpn.telling.facts import ENOUGH_POSES, facts_of_pipeline, Observation
 from optitrack_vrpn.telling.rules import (
-    body_findings, clock_findings, ENOUGH_POSES, Observation, rate_findings, stamp_findings,
-    stream_findings)
+    body_findings, clock_findings, rate_findings, stamp_findings, stream_findings)
 
 
 def check_data(probed: ProbeResults) -> CheckResult:
@@ -348,8 +348,7 @@ class Watch:
         """Write the results that are known only at the end."""
         self.tick(now_ns)
         stream = self._stream
-        self._observation.fill(
-            stream, (channel.status(now_ns) for channel in self._pipeline.bodies))
-        stream.more_bodies = self._pipeline.roster.refused
-        stream.clock = self._pipeline.stamps.status()
+        pipeline = self._pipeline
+        self._observation.fill(stream, pipeline.bodies, now_ns)
+        facts_of_pipeline(pipeline, facts=stream)
         stream.lifts = tuple(self._lifts.values()) if self.lifting else None

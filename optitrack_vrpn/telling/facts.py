@@ -1,0 +1,303 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""What is known of a stream, for the rules: counters, states and times; no text."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+import math
+from typing import NamedTuple, Optional
+
+from optitrack_vrpn.core.stats import Intervals, IntervalStatistics
+from optitrack_vrpn.stream.bodies.states import BodyStatus, Disposition, State
+from optitrack_vrpn.stream.clock.types import ClockStatus
+from optitrack_vrpn.stream.pipeline import Pipeline
+from optitrack_vrpn.stream.roster import TrackedBody
+
+#: Share of poses or of time below which a fault is not reported: usual wireless losses stay below.
+MUCH = 0.01
+#: Fewest frames that are reported as a fault, and fewest poses that show a fault of the server.
+ENOUGH_FRAMES, ENOUGH_POSES = 3, 10
+_NO_INTERVALS = Intervals()
+#: Counters of the protocol for what the node ignores.
+_IGNORED = ('malformed', 'bad_time', 'unknown_type', 'names_refused')
+#: Chosen: distance from the origin (m) that no capture volume has: positions beyond it are usually
+#: millimetres, of which 1 m has ten times as many.
+_FAR_M = 100.0
+#: Chosen: length of the window in which losses are counted (s).
+LOSS_WINDOW_S = 5.0
+#: Chosen: shares of lost messages that start and end a fault, with hysteresis between them.
+LOSSY_SHARE, CLEAR_SHARE = 0.03, 0.01
+#: Chosen: smallest number of messages, and of lost messages, from which a share is computed.
+_FEWEST_MESSAGES = 10
+
+
+@dataclass(frozen=True)
+class LossFacts:
+    """
+    The losses of the last seconds.
+
+    :ivar share: share of lost messages; NaN while unknown.
+    :ivar lossy: whether they are a fault.
+    :ivar unread: whether the receive buffer of this computer was full.
+    """
+
+    share: float = math.nan
+    lossy: bool = False
+    unread: bool = False
+
+
+#: Of a protocol that does not count them.
+NO_LOSS = LossFacts()
+
+
+class _Counted(NamedTuple):
+    """The counters at one time."""
+
+    now_ns: int
+    messages: int
+    lost: int
+    unread: int
+
+
+class LossWindow:
+    """Follow the share of a server's messages that is lost."""
+
+    def __init__(self) -> None:
+        self.facts = NO_LOSS
+        self._samples: deque[_Counted] = deque()
+
+    def update(self, counters: Mapping[str, int], dropped_unread: int, now_ns: int) -> LossFacts:
+        """
+        Process the counters of the connection; call it about once a second.
+
+        :param counters: counters of all conversations; without loss counters nothing is known.
+        :param dropped_unread: datagrams that the kernel dropped because its buffer was full, in
+            this conversation.
+        :param now_ns: present time on a clock that does not step (ns).
+        """
+        samples = self._samples
+        new = _Counted(now_ns, counters.get('messages', 0), counters.get('udp_lost', 0),
+                       dropped_unread)
+        samples.append(new)
+        window_ns = round(LOSS_WINDOW_S * 1e9)
+        # The period of the calls varies slightly: keep the sample closest to the window's length.
+        while len(samples) > 2 and now_ns - samples[1].now_ns >= 0.95 * window_ns:
+            samples.popleft()
+        old = samples[0]
+        received, lost = new.messages - old.messages, max(new.lost - old.lost, 0)
+        # A shorter window is not evaluated: a reordered message counts as lost until it arrives.
+        if now_ns - old.now_ns < 0.95 * window_ns or received + lost < _FEWEST_MESSAGES:
+            self.facts = NO_LOSS
+            return self.facts
+        share = lost / (received + lost)
+        lossy = share >= CLEAR_SHARE and (self.facts.lossy or (
+            share > LOSSY_SHARE and lost >= _FEWEST_MESSAGES))
+        unread = new.unread - old.unread if new.unread >= old.unread else new.unread
+        self.facts = LossFacts(share, lossy, lossy and unread > 0)
+        return self.facts
+
+
+@dataclass
+class BodyFacts:
+    """
+    One body during an observation.
+
+    :ivar status: its state at the end.
+    :ivar intervals: its frames, by sender time.
+    :ivar returns: how often it became TRACKED again.
+    :ivar exchanged: a body at whose place it was seen for a while; '' for none.
+    :ivar all_too_old: whether poses arrive, but all are too old to be published.
+    :ivar held: why time alone does not end its jump; '' if it does, or if there is none.
+    :ivar held_s: how long it has lasted (s).
+    :ivar accept_service: the service by which the user accepts the pose it jumped to; '' for none.
+    :ivar far_m: how far its last pose is from the origin (m), if no capture volume is so large.
+    """
+
+    status: BodyStatus
+    intervals: Intervals = field(default_factory=Intervals)
+    returns: int = 0
+    exchanged: str = ''
+    all_too_old: bool = False
+    held: str = ''
+    held_s: float = 0.0
+    accept_service: str = ''
+    far_m: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """Return its name in Motive."""
+        return self.status.name
+
+    @property
+    def state(self) -> State:
+        """Return its state at the end."""
+        return self.status.state
+
+    @property
+    def missing_share(self) -> float:
+        """Return the share of its frames that are missing in short gaps."""
+        missing, frames = self.intervals.missing, self.intervals.frames
+        return missing / (missing + frames) if missing >= ENOUGH_FRAMES else 0.0
+
+
+@dataclass
+class StreamFacts:
+    """
+    All frames of an observation.
+
+    :ivar poses: number of poses.
+    :ivar bodies: the bodies that sent them.
+    :ivar all_intervals: the frames of all bodies together, by sender time.
+    :ivar counters: counters of the protocol, and values of the kernel for the sockets.
+    :ivar quiet_s: time from the last pose to the end (s).
+    :ivar more_bodies: poses of bodies beyond the limit.
+    :ivar messages: warnings of the client.
+    :ivar ended: why the connection failed or ended early, or ''.
+    :ivar clock: estimate of the sender's clock.
+    :ivar stalled_s: the longest time for which this computer stood still (s).
+    :ivar loss: the losses of the last seconds, where they are followed.
+    :ivar shedding: whether frames are left out because this computer cannot keep up.
+    :ivar shed: number of poses left out for that.
+    :ivar only_ignored: number of bodies that arrive, if none of them is selected.
+    :ivar max_age_s: largest age of a pose that is published (s).
+    :ivar clock_differs: whether the sender's own times are published, and its clock differs from
+        that of this computer.
+    """
+
+    poses: int = 0
+    bodies: tuple[BodyFacts, ...] = ()
+    all_intervals: Intervals = field(default_factory=Intervals)
+    counters: dict[str, int] = field(default_factory=dict)
+    quiet_s: float = 0.0
+    more_bodies: int = 0
+    messages: tuple[str, ...] = ()
+    ended: str = ''
+    clock: Optional[ClockStatus] = None
+    stalled_s: float = 0.0
+    loss: LossFacts = NO_LOSS
+    shedding: bool = False
+    shed: int = 0
+    only_ignored: int = 0
+    max_age_s: float = math.inf
+    clock_differs: bool = False
+
+    @property
+    def ignored(self) -> dict[str, int]:
+        """Return the counters of what the node ignores."""
+        return {name: self.counters.get(name, 0) for name in _IGNORED}
+
+    @property
+    def rates(self) -> dict[str, float]:
+        """Return the frame rate of each body (Hz), by sender time, without gaps."""
+        return {body.name: 1.0 / body.intervals.interval_s for body in self.bodies
+                if body.intervals.interval_s > 0.0}
+
+    @property
+    def lost_share(self) -> float:
+        """Return the share of poses that the network lost."""
+        lost = self.counters.get('udp_lost', 0)
+        return lost / (lost + max(self.counters.get('messages', self.poses), 1))
+
+    @property
+    def common_share(self) -> float:
+        """Return the share of frames that are missing for every body."""
+        return min((body.missing_share for body in self.bodies
+                    if body.intervals.frames >= ENOUGH_POSES), default=0.0)
+
+    @property
+    def unsent_share(self) -> float:
+        """Return the share of frames that were never sent; 0 below the detection limit."""
+        lost = self.lost_share
+        unsent = self.common_share - lost
+        # Loss is counted in messages, not frames, so that the two may differ by this much.
+        return unsent if unsent > MUCH + 0.2 * lost else 0.0
+
+
+class Observation:
+    """
+    Collect what the rules need of a stream, beside the status of each body; in bounded memory.
+
+    :param most: largest number of bodies.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._all = IntervalStatistics()
+        self._of_bodies: dict[str, IntervalStatistics] = {}
+        self._tracked: dict[str, int] = {}
+        self._exchanged: dict[str, str] = {}
+
+    def add(
+        self, name: str, time_ns: int, position: Sequence[float], quat_xyzw: Sequence[float],
+    ) -> None:
+        """Add a pose of a body and its sender time (ns)."""
+        statistics = self._of_bodies.get(name)
+        if statistics is None:
+            if len(self._of_bodies) >= self._most:
+                return
+            statistics = self._of_bodies[name] = IntervalStatistics()
+        for each in (statistics, self._all):
+            each.update(time_ns, position, quat_xyzw)
+
+    def changed(self, name: str, after: State) -> None:
+        """Note the new state of a body."""
+        if after is State.TRACKED:
+            self._tracked[name] = self._tracked.get(name, 0) + 1
+
+    def exchanged(self, name: str, other: str) -> None:
+        """Note that a body was seen at the place of another one."""
+        self._exchanged[name] = other
+
+    def fill(self, seen: StreamFacts, channels: Iterable[TrackedBody], now_ns: int) -> None:
+        """Write the bodies and the frames of all into the result."""
+        # Gaps do not affect these intervals; they affect the node's own estimate for some seconds.
+        intervals = {name: one.intervals() for name, one in self._of_bodies.items()}
+        seen.bodies = tuple(facts_of_body(
+            channel, now_ns, intervals.get(name := channel.names.motive, _NO_INTERVALS),
+            max(0, self._tracked.get(name, 0) - 1), self._exchanged.get(name, ''))
+            for channel in channels)
+        seen.all_intervals = self._all.intervals()
+
+
+def facts_of_body(
+    channel: TrackedBody, now_ns: int, intervals: Intervals = _NO_INTERVALS,
+    returns: int = 0, exchanged: str = '',
+) -> BodyFacts:
+    """
+    Return the facts of a body of a pipeline.
+
+    :param now_ns: present time on the arrival clock (ns).
+    :param intervals: its frames, where they were observed, like the next two.
+    """
+    gate = channel.gate
+    held, last = gate.held, gate.last_pose
+    far_m = max(map(abs, last[0])) if last is not None else 0.0
+    return BodyFacts(
+        channel.status(now_ns), intervals, returns, exchanged, channel.all_too_old, held,
+        gate.hypotheses.lasted_s if held else 0.0, channel.accept_service,
+        far_m if far_m > _FAR_M else 0.0)
+
+
+def facts_of_pipeline(
+    pipeline: Pipeline, loss: LossFacts = NO_LOSS, facts: Optional[StreamFacts] = None,
+) -> StreamFacts:
+    """
+    Return the facts of a pipeline without those of its bodies.
+
+    :param loss: losses of the connection.
+    :param facts: where to write them.
+    """
+    if facts is None:
+        facts = StreamFacts()
+    facts.loss = loss
+    facts.shedding = pipeline.config.keep_up and pipeline.shedder.shedding
+    facts.shed = pipeline.dropped[Disposition.SHED.value]
+    facts.only_ignored = pipeline.roster.only_ignored
+    facts.max_age_s = pipeline.config.max_age_s
+    facts.more_bodies = pipeline.roster.refused
+    facts.clock = pipeline.stamps.status()
+    facts.clock_differs = pipeline.sender_age is not None and bool(pipeline.sender_age.text)
+    return facts

@@ -1,0 +1,61 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a log leaves out, and what it never leaves out: any course of problems, by an oracle."""
+
+from hypothesis import given, strategies as st
+from optitrack_vrpn.core.repetition import REMIND_S, Repetition
+from optitrack_vrpn.core.severity import INFO, WARN
+from optitrack_vrpn.telling.catalogue import Finding
+from optitrack_vrpn.telling.log import problem_lines
+
+S = 10**9
+
+
+@given(st.lists(st.tuples(st.integers(1, 40), st.sets(st.sampled_from('abc'))), max_size=60))
+def test_begins_and_ends_alternate_and_no_begin_is_written_twice_a_minute(course):
+    repetition, now, written, begun = Repetition(), 0, {}, {}
+    for step, present in course:
+        now += step * S
+        begins, ends = repetition.problems(dict.fromkeys(present, 0), now)
+        for key in ends:
+            assert written.pop(key) and key not in present, 'the end of what was written'
+        for key in begins:
+            assert key in present and key not in written
+            assert now - begun.get(key, -REMIND_S * S) >= REMIND_S * S
+            written[key], begun[key] = True, now
+        # What lasts is written at the latest when the minute is over.
+        assert all(key in written or now - begun[key] < REMIND_S * S for key in present)
+        assert set(written) <= present
+
+
+def test_a_problem_that_began_within_the_minute_and_lasts_is_written_after_it():
+    repetition = Repetition()
+    assert repetition.problems({'a': 1}, 0)[0] and repetition.problems({}, S)[1]
+    assert not any(repetition.problems({'a': 1}, at * S)[0] for at in (10, 30, 59))
+    assert repetition.problems({'a': 2}, 60 * S) == ({'a': 2}, {})
+
+
+def lines(repetition, now_s, *present):
+    return [(line.severity, line.text) for line in problem_lines(repetition, present, now_s * S)]
+
+
+def test_one_cause_is_one_line_for_all_bodies_and_says_its_end_with_the_last_figures():
+    repetition = Repetition()
+    far = [Finding('unit', (name,), {'far': 500.0}) for name in 'ab']
+    ((severity, text),) = lines(repetition, 0, *far)
+    assert severity is WARN and "'a', 'b' are 500 m" in text
+    assert lines(repetition, 1, *far) == []
+    ((_, text),) = lines(repetition, 2, *far, Finding('unit', ('c',), {'far': 400.0}))
+    assert "'c' is 400 m" in text, 'of a further body alone'
+    shed = {'patience': 1.0, 'standing': 50.0}
+    assert len(lines(repetition, 3, Finding('overload', (), {**shed, 'shed': 5}))) == 1
+    lines(repetition, 4, Finding('overload', (), {**shed, 'shed': 70}))
+    ((severity, text),) = lines(repetition, 5)
+    assert severity is INFO and 'keeps up again; 70 poses' in text
+
+
+def test_losses_that_change_their_cause_are_one_problem():
+    repetition = Repetition()
+    assert len(lines(repetition, 0, Finding('unread', (), {'share': '5%'}))) == 1
+    assert lines(repetition, 1, Finding('lost', (), {'share': '5%'})) == []
+    assert lines(repetition, 2) == [(INFO, 'losses have ended')]
