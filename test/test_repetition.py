@@ -59,3 +59,10 @@ def test_losses_that_change_their_cause_are_one_problem():
     assert len(lines(repetition, 0, Finding('unread', (), {'share': '5%'}))) == 1
     assert lines(repetition, 1, Finding('lost', (), {'share': '5%'})) == []
     assert lines(repetition, 2) == [(INFO, 'losses have ended')]
+
+
+def test_bodies_with_remedies_of_their_own_have_a_line_each():
+    held = [Finding('held', (name,), {'seconds': 2.0, 'why': 'x', 'accept': f'call {name}'})
+            for name in 'ab']
+    found = lines(Repetition(), 0, *held)
+    assert [text[-6:] for _, text in found] == ['call a', 'call b']

@@ -22,6 +22,8 @@ JUMPS, SWAP, NATNET, BONES, SESSIONS, CHANGES = (
     f'test/test_{name}.py' for name in (
         'bodies_jumps', 'bodies_swap', 'pipeline_natnet', 'skeletons', 'bodies_sessions',
         'bodies_change_log'))
+LINES, LINK, LOSS = (f'test/test_{name}.py' for name in (
+    'repetition', 'client_link', 'client_loss'))
 BODIES = 'stream/bodies'
 JUDGE, HYPOTHESES, LIMITS, TRACKER = (
     f'{BODIES}/{name}.py' for name in ('judge', 'hypotheses', 'limits', 'tracker'))
@@ -30,6 +32,7 @@ STREAMS = 'node/graph/streams.py'
 ANOTHER, TURNED, STRICT, FED = (f'test/test_{name}' for name in (
     'streams.py -k random_publishers', 'autopilot_feed.py -k turns_out',
     'streams.py -k contradicted', 'autopilot_bridge.py -k starts_again'))
+REPETITION, FACTS, RULES = 'core/repetition.py', 'telling/facts.py', 'telling/rules.py'
 REMARKS, FIGURES = 'takes/assess/remarks.py', 'takes/assess/figures.py'
 GATE, EXCHANGES, VEHICLE, COUNTER, TRANSPORT = (
     f'guests/autopilot/{name}.py' for name in (
@@ -86,6 +89,18 @@ ROWS = (
     ('stream/roster.py', 'if estimate != channel.estimator.config:', 'if True:', SETTINGS),
     ('stream/roster.py', 'channel.gate.config = config.thresholds(name)', 'pass', SETTINGS),
     ('node/node.py', 'if changed or gone:', 'if changed:', SETTINGS),
+    (REPETITION, 'if not written and self._begun.allow(key, now_ns) is not None:',
+     'if not written:', LINES),
+    (REPETITION, '            if written:', '            if True:', LINES),
+    (REPETITION, '            self._outage_written = False', '            pass', LINK),
+    ('telling/catalogue.py', 'one.key, when, one.remedy', "one.key, when, ''", LINES),
+    (FACTS, 'self.facts.lossy or (', 'False or (', LOSS),
+    (FACTS, ' and lost >= _FEWEST_MESSAGES', '', LOSS),
+    (FACTS, 'now_ns - old.now_ns < 0.95 * window_ns or ', '', LOSS),
+    (RULES, "if not (facts.clock_differs and one.key == 'too old')", '',
+     'test/test_sender_age.py'),
+    (RULES, 'if body.held_s >= _HELD_S:', 'if body.held_s >= 0.0:',
+     'test/test_pipeline_faults.py -k flip_that_lasts'),
     (REMARKS, 'COMMON = 0.8', 'COMMON = 0.7', CORPUS),
     (REMARKS, 'COMMON = 0.8', 'COMMON = 0.9', CORPUS),
     (REMARKS, '(cause or len(names) > 1)', 'True', CORPUS),
