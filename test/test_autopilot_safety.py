@@ -9,6 +9,7 @@ Node, bridges and the second nodes are processes; the autopilot is the strict fa
 import math
 from pathlib import Path
 import signal
+import subprocess
 import sys
 import time
 
@@ -73,6 +74,13 @@ def test_a_stop_to_all_silences_no_armed_vehicle_until_its_bridge_is_dead(tmp_pa
         time.sleep(5.0)
         assert len(server.heard) - before > 60, 'poses go on'
         assert not [one for one in heard if one[0] == control.Control.ACK_STOP]
+        # The command of this package says so, and who refuses, before its timeout.
+        told = subprocess.run(
+            [sys.executable, '-m', 'optitrack_vrpn', 'mocap_control', 'stop', '--timeout', '30'],
+            capture_output=True, text=True, timeout=60, check=False)
+        assert told.returncode == 3, told
+        assert "/bridge_px4 sends the poses of 'cf1', and the vehicle is armed" in told.stderr
+        assert told.stdout.count('refused (active)') == 2 and 'no answer' not in told.stderr
         # The heartbeat of a bridge that is dead refuses nothing for ever.
         bridge.process.send_signal(signal.SIGKILL)
         bridge.process.wait(10.0)

@@ -51,7 +51,7 @@ class Claim(NamedTuple):
             return ''
         return (f'{self.bridge} sends the poses of {self.body!r}, and {self.message}: its '
                 'estimator needs the poses; disarm it, set stop_while_armed of the bridge, or '
-                'deactivate this node by ros2 lifecycle set')
+                'deactivate the node by ros2 lifecycle set')
 
     def values(self) -> dict[str, str]:
         """Return the values of the message."""

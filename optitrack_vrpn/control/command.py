@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from optitrack_vrpn.control.round import Answer, Listeners, Round
 
 #: Exit codes, as the help text states them.
-SUCCESS, SYSTEM_MISSING, CANNOT = 0, 1, 2
+SUCCESS, SYSTEM_MISSING, CANNOT, REFUSED = 0, 1, 2, 3
 
 
 def make_parser() -> Parser:
@@ -35,7 +35,8 @@ def make_parser() -> Parser:
         description='Start, stop and list the capture systems that follow mocap control.',
         epilog='Exit code: 0 if all systems acknowledged (status: if there are any), 1 if one '
         'did not, or if several systems have one name, 2 if no control messages are installed or '
-        'a name is that of several systems, 64 if the command line is wrong.')
+        'a name is that of several systems, 3 if STOP is refused because a vehicle is armed, 64 '
+        'if the command line is wrong.')
     common = Parser(add_help=False)
     common.add_argument(
         '--timeout', type=seconds, default=5.0, metavar='S',
@@ -148,6 +149,8 @@ def _command(controller: 'MocapController', arguments: argparse.Namespace) -> in
     shared = _report_shared(listeners.ambiguous(names))
     if outcome.missing:
         _report_missing(outcome, unknown, states, arguments.timeout)
+    if outcome.refusal:
+        return REFUSED
     return SYSTEM_MISSING if shared or outcome.missing else SUCCESS
 
 
@@ -185,7 +188,9 @@ def _report_missing(
     outcome: 'Round', unknown: Sequence[str], states: dict[str, str], timeout_s: float,
 ) -> None:
     silent = [name for name in outcome.missing if name not in unknown]
-    if silent:
+    if silent and outcome.refusal:
+        _say(f'STOP is not followed by {", ".join(silent)}: {outcome.refusal}')
+    elif silent:
         _say(f'no answer from {", ".join(silent)} within {timeout_s:g} s')
     idle = [name for name in outcome.missing if states.get(name) == 'unconfigured']
     if idle:
@@ -203,6 +208,8 @@ def _row(
 ) -> _Row:
     answer = outcome.answers.get(name)
     if answer is None:
+        if outcome.refusal and states.get(name) == 'active':
+            return name, 'refused (active)', '-', '-', '-'
         return name, f'none ({states.get(name, "state unknown")})', '-', '-', '-'
     deviation = answer.deviation_ns / 1e9
     return (name, f'{answer.kind.name} ({answer.generation})', span_text(answer.after_ns / 1e9),

@@ -8,6 +8,7 @@ from typing import Any, Callable, Optional, Sequence
 
 from geometry_msgs.msg import PoseStamped
 from lifecycle_msgs.srv import GetState
+from optitrack_vrpn.control.armed_ros import ArmedListener
 from optitrack_vrpn.control.endpoint_ros import CONTROL_QOS, Dialect, INFO_LISTENER_QOS
 from optitrack_vrpn.control.protocol import Kind
 from optitrack_vrpn.control.round import KnownSystem, Listeners, NAMESAKES_S, Round
@@ -57,7 +58,8 @@ class MocapController:
         self._executor = executor
         self._round: Optional[Round] = None
         self._pose_subscriptions: dict[str, Any] = {}
-        self._looked = 0.0
+        self._looked = self._sent_at = 0.0
+        self._armed = ArmedListener(node)
         namespace = '/' + namespace.strip('/') if namespace.strip('/') else ''
         self._lines = [
             _GenerationTopics(node, dialect, namespace, self._on_control, self._on_info)
@@ -111,13 +113,19 @@ class MocapController:
         current = self._round = Round(
             kind, list(systems) or self.all_systems(kind), session_id)
         self._look_for_poses()
+        self._sent_at = time.monotonic()
         current.record_sent(time.monotonic_ns())
         stamp = self._node.get_clock().now().to_msg()
         for line in self._lines:
             line.publisher.publish(line.dialect.write(
                 kind, stamp, self._node.get_name(), session_id, systems))
         self._spin_until(lambda: self._is_over(current), timeout_s)
+        current.refusal = self._refusal(current)
         return current
+
+    def _refusal(self, current: Round) -> str:
+        """Return why systems that do not acknowledge refuse the command, '' if not known."""
+        return self._armed.refusal if current.kind is Kind.STOP and current.missing else ''
 
     def all_systems(self, kind: Kind) -> list[str]:
         """
@@ -201,5 +209,8 @@ class MocapController:
         # Chosen: period of the search for new pose topics (s).
         if time.monotonic() - self._looked > 0.2:
             self._look_for_poses()
+        # Systems that refuse a STOP send nothing; the others answer within a second. Chosen.
+        if time.monotonic() - self._sent_at > 1.0 and self._refusal(current):
+            return True
         return not current.missing and (
             current.kind is not Kind.START or current.all_have_poses)

@@ -122,6 +122,7 @@ class Round:
     :param wanted: base names of the systems that must acknowledge it.
     :param session_id: its session; '' for none.
     :ivar answers: first acknowledgement of each base name, wanted or not.
+    :ivar refusal: why systems that have not acknowledged refuse it, '' if that is not known.
     :ivar poses: time from the command to the first pose of each system (ns), and its topic.
     """
 
@@ -130,6 +131,7 @@ class Round:
         self.session_id = session_id
         self.wanted = tuple(dict.fromkeys(wanted))
         self.answers: dict[str, Answer] = {}
+        self.refusal = ''
         self.poses: dict[str, tuple[int, str]] = {}
         self._sent_ns: Optional[int] = None
 
