@@ -63,6 +63,15 @@ def arriving(made, late_s, share=1.0):
                     PosesInMemory(path, path.stamps_ns + np.round(late * 1e9).astype(int)))
 
 
+def received(made, late_s):
+    """Stamp a third of the poses late by this time on average, and those after them not before."""
+    path, chance = made.trajectory, np.random.default_rng(3)
+    late = np.where(chance.random(len(path)) < 0.35, chance.exponential(late_s, len(path)), 0.0)
+    stamps = np.maximum.accumulate(path.stamps_ns + np.round(1e9 * late).astype(np.int64))
+    return body_of(made.name, Trajectory(
+        stamps + 1000 * np.arange(len(path)), path.positions, path.quats_xyzw))
+
+
 def at_place(made, other, millimetres, from_s=0.0):
     """Put a body beside another from a time on."""
     path, place = made.trajectory, other.trajectory
@@ -173,6 +182,10 @@ CORPUS = {
     'ahead by half a minute': (lambda: take_of(arriving(body(**QUIET), -30.0)), ['ahead']),
     'ahead by 1 ms': (lambda: take_of(arriving(body(**QUIET), -0.001)), ['no fault']),
     'an hour ahead': (lambda: take_of(arriving(body(**QUIET), -3600.0)), ['other clock']),
+    # -- stamps of arrivals --
+    'stamped by arrival': (lambda: take_of(received(circling(rate=100), 0.02)),
+                           ['short gaps', 'seldom seen', 'bunched']),
+    'stamped 1 ms late': (lambda: take_of(received(circling(rate=100), 0.001)), ['no fault']),
     # -- two bodies in one place --
     'solved twice': (lambda: take_of(first := body('a', **QUIET), at_place(
         body('b', **QUIET), first, 0.5)), ['in one place']),

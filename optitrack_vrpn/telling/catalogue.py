@@ -312,6 +312,11 @@ CAUSES: Mapping[str, Cause] = {
         WARN, 'the log times of {count} poses of {bodies} are a year or more from the others: '
         'their latency is unknown', 'was the clock of the recording computer set, or is the file '
         'damaged? The stamps of these poses are used as they are', 'clock'),
+    'bunched': Cause(
+        WARN, 'stamps of {bodies} bunch: {percent:.0f} % of their intervals are shorter than a '
+        'fifth of the usual one', 'they seem to be times of arrival, not of exposure, so that gaps '
+        'and speeds here are those of the network and the driver: record poses whose stamps are '
+        'exposures (this node: stamps.mode tracking)', 'clock'),
     'in one place': Cause(
         WARN, '{bodies} are in one place, {distance:.1f} mm apart (median)',
         'Motive solves one set of markers twice: is a rigid body there twice, under two names? '

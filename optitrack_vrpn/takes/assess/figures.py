@@ -29,6 +29,8 @@ REST_RAD = np.radians(0.3)
 LEAST_REST_S = 2.0
 #: Columns of pixels of a plot.
 COLUMNS = 800
+#: Chosen: intervals below this fraction of the median are those of arrivals that bunch.
+_BUNCHED = 0.2
 #: Two poses further apart than this (m) at a higher speed (m/s) than any body in a laboratory are
 #: a jump; likewise for angles (rad, rad/s).
 _JUMP_LEAST, _JUMP_SPEED = (0.05, 0.5), (20.0, 60.0)
@@ -140,6 +142,7 @@ class Figures(NamedTuple):
     :ivar jitter_ms: 99th percentile of the latency minus its median (ms).
     :ivar ahead_ms: how far stamps are ahead of arrivals, 99th percentile (ms); 0 if they are not.
     :ivar odd_arrivals: poses whose log time is a year or more from the others.
+    :ivar bunched: share of the intervals that are shorter than a fifth of the median.
     :ivar interval_p99_ms: 99th percentile of the intervals without gaps (ms).
     :ivar speeds: its own speed in view (m/s, rad/s): the 99.9th percentile over 50 ms.
     :ivar envelope: position, attitude, speed, latency and running deviation for the plots.
@@ -161,6 +164,7 @@ class Figures(NamedTuple):
     jitter_ms: float
     ahead_ms: float
     odd_arrivals: int
+    bunched: float
     interval_p99_ms: float
     speeds: tuple[float, float]
     rest: Optional[Rest]
@@ -209,10 +213,13 @@ def _series(table: Rows) -> _Series:
     turned = turns(table['pose'][:, 3:])
     sizes = lengths(np.diff(table['pose'][:, :3], axis=0)), lengths(turned)
     leaps = np.zeros(len(intervals), bool)
+    median_ns = int(np.median(intervals))
+    # Stamps of arrivals bunch: the body has moved for longer than such an interval.
+    moved_ns = np.maximum(intervals, median_ns)
     for size, least, speed in zip(sizes, _JUMP_LEAST, _JUMP_SPEED):
-        leaps |= (size > least) & (size > speed * intervals / NS_PER_S)
+        leaps |= (size > least) & (size > speed * moved_ns / NS_PER_S)
     odd = np.abs(table['arrival'] - int(np.median(table['arrival']))) > _ODD_NS
-    return _Series(table, intervals, turned, sizes, int(np.median(intervals)), odd, leaps)
+    return _Series(table, intervals, turned, sizes, median_ns, odd, leaps)
 
 
 def _speeds(made: _Series) -> tuple[Floats, Floats]:
@@ -325,6 +332,7 @@ def body_figures(take: Take, body: TakeBody) -> Figures:
         min(max(seen_s, 0.0) / span, 1.0) if span else 1.0, breaks, late.median, late.p99,
         late.p99 - late.median,
         max(-float(np.percentile(delays, 1.0)), 0.0) if has_arrivals else 0.0, int(made.odd.sum()),
+        float(np.mean(intervals < _BUNCHED * median)),
         spread(intervals[intervals <= made.limit_ns] / 1e6).p99, (speed, rate),
         _find_rest(table, *noise), _envelope(made, cuts, interrupted, noise, speeds),
         _path(table['pose'][:, :2], cuts, interrupted), _places(take, table, breaks.limit_ns),

@@ -48,6 +48,8 @@ LOST_PERCENT, UNCERTAIN_US = 0.1, 2000.0
 #: Stamps ahead of their arrivals by more (ms) are of another clock: synchronised computers differ
 #: by less.
 AHEAD_MS = 2.0
+#: Share of intervals that are far shorter than the others: stamps of exposures have none.
+BUNCHED_SHARE = 0.02
 #: Bodies within this (m, each axis) for this long (s): one set of markers was solved twice.
 SAME_PLACE_M, SAME_PLACE_S = 0.001, 2.0
 #: Difference of stamps of one frame (ns).
@@ -337,6 +339,10 @@ def _of_the_bodies(
     if odd:
         found.append(Finding('odd log times', tuple(odd), {
             'count': f'{sum(odd.values())} of {sum(f.poses for f in bodies if f.name in odd)}'}))
+    bunched = {f.name: f.bunched for f in bodies if f.bunched > BUNCHED_SHARE}
+    if bunched:
+        found.append(Finding('bunched', tuple(bunched), {
+            'percent': 100.0 * max(bunched.values())}))
     found += _in_one_place(take, bodies)
     timed = [f for f in bodies if f.name not in others]
     for key, figure, values, limit in (
