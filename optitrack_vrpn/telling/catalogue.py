@@ -314,9 +314,9 @@ CAUSES: Mapping[str, Cause] = {
         'damaged? The stamps of these poses are used as they are', 'clock'),
     'bunched': Cause(
         WARN, 'stamps of {bodies} bunch: {percent:.0f} % of their intervals are shorter than a '
-        'fifth of the usual one', 'they seem to be times of arrival, not of exposure, so that gaps '
-        'and speeds here are those of the network and the driver: record poses whose stamps are '
-        'exposures (this node: stamps.mode tracking)', 'clock'),
+        'fifth of the usual one', 'they seem to be times of arrival, not of exposure, so that '
+        'gaps and speeds here are those of the network and the driver: record poses whose stamps '
+        'are exposures (this node: stamps.mode tracking)', 'clock'),
     'in one place': Cause(
         WARN, '{bodies} are in one place, {distance:.1f} mm apart (median)',
         'Motive solves one set of markers twice: is a rigid body there twice, under two names? '
