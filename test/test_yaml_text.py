@@ -14,6 +14,7 @@ from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.guests.machine.axis_bridge_io import load_table
 from optitrack_vrpn.guests.machine.machine_io import load_machine
 from optitrack_vrpn.guests.rgbd.calibration import read_storage
+from optitrack_vrpn.takes.bag_read_io import find_files, stated_messages
 import pytest
 import yaml
 
@@ -123,3 +124,17 @@ def test_random_files_are_refused_if_and_only_if_a_key_is_twice():
             assert len(set(keys)) == len(keys)
         except ConfigurationError:
             assert len(set(keys)) < len(keys)
+
+
+def test_the_metadata_of_a_bag_with_a_key_twice_is_refused_and_without_it_the_bag_is_read(tmp_path):
+    (tmp_path / 'a.mcap').write_bytes(b'')
+    metadata = tmp_path / 'metadata.yaml'
+    row = 'rosbag2_bagfile_information:\n  relative_file_paths: [a.mcap]\n  message_count: 5\n'
+    metadata.write_text(row)
+    assert stated_messages(tmp_path, find_files(tmp_path, '.mcap'))[0] == 5
+    metadata.write_text(f'{row}  message_count: 7\n')
+    with pytest.raises(ConfigurationError) as refused:
+        find_files(tmp_path, '.mcap')
+    assert "'message_count' is given twice, in line 3 and in line 4" in str(refused.value)
+    metadata.write_text('{')
+    assert find_files(tmp_path, '.mcap') == [tmp_path / 'a.mcap']

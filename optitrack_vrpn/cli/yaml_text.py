@@ -14,6 +14,10 @@ from optitrack_vrpn.core.errors import ConfigurationError
 import yaml
 
 
+class DuplicateKeyError(ConfigurationError):
+    """A key is given twice in one mapping."""
+
+
 def parse_yaml(
     text: str, source: str, loader: 'type[yaml.SafeLoader]' = yaml.SafeLoader,
 ) -> Any:
@@ -73,7 +77,7 @@ def _reason(error: Exception) -> str:
 
 def _refuse_second(lines: dict[Any, int], key: Any, line: int, source: str) -> None:
     if key in lines:
-        raise ConfigurationError(
+        raise DuplicateKeyError(
             f'{source}: {key!r} is given twice, in line {lines[key]} and in line {line}: delete '
             'one, since only one of them would have an effect')
     lines[key] = line

@@ -18,6 +18,7 @@ import tempfile
 from typing import Any
 
 import numpy as np
+from optitrack_vrpn.cli.yaml_text import DuplicateKeyError, parse_yaml
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.takes import mcap_format as mcap
 from optitrack_vrpn.takes.columns import ColumnBatch, DATA_AT, Offsets
@@ -108,11 +109,17 @@ def _described(folder: Path) -> tuple[dict[Path, int], int]:
 
     :returns: the files with their numbers of messages (-1 where it is not stated), and the number
         of messages of all; nothing without a valid metadata.yaml.
+    :raises ConfigurationError: if it has a key twice: which one holds is not known.
     """
-    with contextlib.suppress(OSError, yaml.YAMLError, KeyError, TypeError, AttributeError,
-                             ValueError):
-        row = yaml.load((folder / 'metadata.yaml').read_text(encoding='utf-8'), _Loader)[
-            'rosbag2_bagfile_information']
+    path = folder / 'metadata.yaml'
+    try:
+        content = parse_yaml(path.read_text(encoding='utf-8'), str(path), _Loader)
+    except DuplicateKeyError as error:
+        raise ConfigurationError(f'{error}; without the file the bag is read all the same') from None
+    except (OSError, ValueError):
+        return {}, 0
+    with contextlib.suppress(KeyError, TypeError, AttributeError, ValueError):
+        row = content['rosbag2_bagfile_information']
         files = {folder / str(name): -1 for name in row['relative_file_paths']}
         total = int(row['message_count'])
         with contextlib.suppress(KeyError, TypeError, ValueError):

@@ -11,6 +11,7 @@ import re
 from typing import Any
 
 from optitrack_vrpn.cli.files_io import ANY, json_text, whole_file
+from optitrack_vrpn.cli.yaml_text import parse_parameter_file
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.takes.calibrate.results import format_name, format_value
 from optitrack_vrpn.takes.calibrate.take_io import read_parameters
@@ -120,12 +121,12 @@ def _bytes_of(path: Path) -> bytes:
 def _changed(path: Path, old: bytes, rows: Mapping[str, Any], node: str) -> bytes:
     try:
         text = old.decode('utf-8')
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f'{path}: {error}') from None
+    parse_parameter_file(text, str(path))
+    try:
         new = changed_text(text, rows, node)
-        yaml.safe_load(new)
-    except (UnicodeDecodeError, yaml.YAMLError) as error:
-        mark = getattr(error, 'problem_mark', None)
-        where = f', line {mark.line + 1}' if mark else ''
-        raise ConfigurationError(f'{path}: {str(error).splitlines()[0]}{where}') from None
     except ConfigurationError as error:
         raise ConfigurationError(f'{path}: {error}') from None
+    parse_parameter_file(new, str(path))
     return new.encode('utf-8')
