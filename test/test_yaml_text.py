@@ -126,7 +126,7 @@ def test_random_files_are_refused_if_and_only_if_a_key_is_twice():
             assert len(set(keys)) < len(keys)
 
 
-def test_the_metadata_of_a_bag_with_a_key_twice_is_refused_and_without_it_the_bag_is_read(tmp_path):
+def test_metadata_of_a_bag_with_a_key_twice_is_refused_and_without_it_the_bag_is_read(tmp_path):
     (tmp_path / 'a.mcap').write_bytes(b'')
     metadata = tmp_path / 'metadata.yaml'
     row = 'rosbag2_bagfile_information:\n  relative_file_paths: [a.mcap]\n  message_count: 5\n'
