@@ -33,4 +33,7 @@ def make_all(given):
 
 def generate_launch_description():
     """Describe the process."""
-    return describe(__file__, ARGUMENTS, make_all)
+    return describe(
+        __file__, ARGUMENTS, make_all,
+        'for other settings of the node, run motive_sim, and optitrack_vrpn.launch.py with '
+        'server:=127.0.0.1')

@@ -335,6 +335,16 @@ def test_a_misspelt_launch_argument_is_refused_with_the_closest_name():
         checked('/path/to/a.launch.py', 'zzz:=1')
 
 
+@pytest.mark.parametrize('name', ['namespace', 'port', 'activate'])
+def test_the_demo_says_what_to_run_for_an_argument_that_it_does_not_have(name):
+    # As launch: all arguments are read before an action is made.
+    source = DEMO.read_text()
+    advice = ''.join(re.findall("'(for other settings[^']*)'\\s+'([^']*)'", source)[0])
+    with pytest.raises(ValueError, match='motive_sim, and optitrack_vrpn.launch.py'):
+        check_launch_arguments(
+            ['launch', str(DEMO), f'{name}:=1'], str(DEMO), ('bodies', 'rate'), advice)
+
+
 def test_right_launch_arguments_and_those_of_an_outer_file_are_accepted():
     checked('a.launch.py', 'server:=1.2.3.4', '--debug')
     checked('outer.launch.py', 'sever:=1.2.3.4')

@@ -296,7 +296,7 @@ def read_launch_arguments(
 
 
 def check_launch_arguments(
-    command_line: Sequence[str], file: str, declared: Sequence[str],
+    command_line: Sequence[str], file: str, declared: Sequence[str], advice: str = '',
 ) -> None:
     """
     Refuse arguments of the command line that a launch file does not declare.
@@ -308,6 +308,7 @@ def check_launch_arguments(
     :param file: path of the launch file; it is checked if the command line names it, or the YAML
         or XML file of the same name.
     :param declared: names of the arguments that it declares.
+    :param advice: what to do where another argument is wanted.
     :raises ValueError: naming each unknown argument and the closest valid name.
     """
     if not any(PurePath(word).stem == PurePath(file).stem for word in command_line):
@@ -324,4 +325,5 @@ def check_launch_arguments(
         near = difflib.get_close_matches(name, declared, 1)
         hint = f'; did you mean {near[0]}:=?' if near else ''
         lines.append(f'{name}:= is not an argument of this launch file{hint}')
-    raise ValueError('. '.join(lines) + f' (arguments: {", ".join(declared)})')
+    raise ValueError('. '.join(lines) + f' (arguments: {", ".join(declared)})'
+                     + (f'; {advice}' if advice else ''))

@@ -100,6 +100,7 @@ def parameters_of_nodes(text: str) -> str:
 
 def describe(
     file: str, rows: Iterable[tuple[Any, ...]], make: Callable[[dict[str, Any]], list[Any]],
+    advice: str = '',
 ) -> Any:
     """
     Describe a launch file.
@@ -110,6 +111,7 @@ def describe(
     :param file: path of the launch file.
     :param rows: of its arguments; see ``LaunchArgument``.
     :param make: makes the actions from the values of the arguments; ValueError for wrong ones.
+    :param advice: what to do where an argument that is not declared is wanted.
     """
     # Imported here so that tests can load launch files with stand-ins.
     from launch import LaunchDescription
@@ -117,7 +119,8 @@ def describe(
     arguments = [LaunchArgument(*row) for row in rows]
 
     def make_all(context: Any) -> list[Any]:
-        check_launch_arguments(sys.argv, file, [argument.name for argument in arguments])
+        check_launch_arguments(
+            sys.argv, file, [argument.name for argument in arguments], advice)
         return make(read_launch_arguments(arguments, context.launch_configurations))
 
     return LaunchDescription([

@@ -115,7 +115,8 @@ def _described(folder: Path) -> tuple[dict[Path, int], int]:
     try:
         content = parse_yaml(path.read_text(encoding='utf-8'), str(path), _Loader)
     except DuplicateKeyError as error:
-        raise ConfigurationError(f'{error}; without the file the bag is read all the same') from None
+        raise ConfigurationError(
+            f'{error}; without the file the bag is read all the same') from None
     except (OSError, ValueError):
         return {}, 0
     with contextlib.suppress(KeyError, TypeError, AttributeError, ValueError):
