@@ -16,7 +16,8 @@ from optitrack_vrpn.guests.machine.gantry_settings import CorrectionSettings
 from optitrack_vrpn.guests.machine.gantry_sim_io import carried, SimulatedMachine
 from optitrack_vrpn.guests.machine.machine import Calibration
 from optitrack_vrpn.guests.machine.machine_io import load_machine
-from optitrack_vrpn.guests.machine.setpoints import Mode, ModeEvent, MOVING, Switches
+from optitrack_vrpn.guests.machine.setpoints import (
+    MachineState, Mode, ModeEvent, MOVING, Switches)
 from optitrack_vrpn.guests.machine.trajectory import make_trajectory
 from optitrack_vrpn.sim.scenario_io import Scenario, scenario_from_mapping
 from optitrack_vrpn.sim.world import World
@@ -437,19 +438,13 @@ def test_the_zero_of_mocap_after_a_search_is_measured_when_the_axis_has_settled(
     assert abs(correction.error) < 1e-9 and abs(correction.offset) < 1e-9
 
 
-def test_the_end_of_a_stroke_is_the_mean_of_a_hundred_readings():
-    """The noise of the ratio is that of the mean, a tenth of that of a reading."""
-    class Noisy:
-        sign = 1.0
-
+def test_an_end_is_measured_for_a_second_after_the_axis_has_settled():
+    """A hundred readings: the window of the thesis."""
     rig = Rig(settings_of('chaser_x'), noise=False)
-    channel = rig.mocap[rig.name]
-    measure = channel.measure
-
-    def noisy(now, position):
-        found = measure(now, position)
-        Noisy.sign = -Noisy.sign if round(now * 100) % 50 == 0 else Noisy.sign
-        return None if found is None else found._replace(value=found.value + 2e-3 * Noisy.sign)
-    channel.measure = noisy
-    run = calibrate(rig, 0.1)
-    assert run.reason == '' and run.result.ratio == pytest.approx(1.0, abs=3e-3)
+    run = Calibration(rig.axis, 0.1)
+    first, rest = rig.axis.target, 0
+    while rig.axis.target == first:
+        rig.cycle()
+        rest += rig.axis.state == MachineState(first)
+        run.step(rig.machine.dt)
+    assert 160 <= rest <= 162

@@ -130,7 +130,7 @@ def test_loops_that_are_wrong_are_found_and_left_out(seed):
 @pytest.mark.parametrize('seed', [0, 1, 3])
 def test_right_loops_that_a_sure_wrong_one_contradicts_stay(seed):
     """It pulls them away from their measurement; they are right again once it is left out."""
-    truth, guess, edges = noisy_graph(np.random.default_rng(seed), 30, loops=4, wrong=2)
+    _, guess, edges = noisy_graph(np.random.default_rng(seed), 30, loops=4, wrong=2)
     edges[-2:] = [edge._replace(information=30 * INFORMATION) for edge in edges[-2:]]
     _, outliers = optimise_without_outliers(guess, edges)
     assert outliers.tolist() == [False] * (len(edges) - 2) + [True] * 2
