@@ -93,12 +93,15 @@ def run_program(text, *arguments):
 
 @pytest.mark.parametrize('error, remedy', [
     ('parse error: Sequence should be of same type. Value type', 'write 0.0 for 0'),
+    ("Couldn't parse parameter override rule: '-p server:='. Error: error not set, at rcl.c:352",
+     'gives an empty text'),
     # Cyclone DDS 0.10.5 with a wrong CYCLONEDDS_URI.
     ('error creating node: error not set, at rcl/node.c:252', 'CYCLONEDDS_URI'),
-], ids=['mixed list', 'middleware'])
+], ids=['mixed list', 'no value', 'middleware'])
 def test_a_node_that_ros_refuses_is_explained(error, remedy):
     done = run_program(REFUSED, error)
     assert remedy in done.stdout, done.stderr
+    assert 'Error: error not set' not in done.stdout
 
 
 def test_a_middleware_that_does_not_let_go_is_left_behind():

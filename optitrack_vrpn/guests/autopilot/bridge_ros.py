@@ -296,10 +296,13 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
             self._sent_at = now
         elif gate.active and now - self._sent_at > self._idle_s:
             self._sent_at = math.inf        # one line for each such time
+            causes = {one.check: one for one in found if one.severity in (WARN, ERROR)}
+            # What 'sending' finds follows from the others, if they find anything.
+            told = [causes[check] for check in ('input', 'link', 'autopilot') if check in causes]
+            told = told or [causes[check] for check in ('sending',) if check in causes]
             self._log(ERROR, f'nothing was sent for {self._idle_s:g} s: ' + '; '.join(
-                f'{one.found} ({one.advice})' if one.advice else one.found for one in found
-                if one.check in ('input', 'link', 'autopilot', 'sending')
-                and one.severity in (WARN, ERROR)), 'idle')
+                f'{one.found} ({one.advice})' if one.advice else one.found for one in told),
+                'idle')
         return [entry(
             f'{self.get_fully_qualified_name()[1:]}: {NODE} {one.check}',
             one.severity or INFO, f'{one.found}; {one.advice}' if one.advice else one.found,

@@ -81,6 +81,9 @@ _REMEDIES = {
                  '[0.0, 0.0, -0.05]',
     'before ros__parameters': 'parameters stand below the name of the node and ros__parameters: '
                               'the command "parameters" prints such a file',
+    'parse parameter override rule':
+        'a value follows := without a blank, and is YAML: -p "server:=\'\'" gives an empty text, '
+        'and a setting that is left out keeps its default',
     'error creating node': 'the middleware does not start; it may have printed the reason above: '
                            'check the variables that it reads, such as CYCLONEDDS_URI',
 }
@@ -96,7 +99,8 @@ def leave_by_force(code: int) -> None:
 
 def explained(error: Exception) -> str:
     """Return rcl's error when a node starts, with the remedy if known."""
-    text = str(error)
+    # rcl has no reason for a rule without a value.
+    text = str(error).partition(' Error: error not set')[0]
     return '\n'.join([text, *(remedy for part, remedy in _REMEDIES.items() if part in text)])
 
 
