@@ -10,7 +10,8 @@ from geometry_msgs.msg import TransformStamped
 from optitrack_vrpn.core.throttle import Decimator, FrameDecimator, period_ns
 from optitrack_vrpn.node import messages
 from optitrack_vrpn.node.base.cdr import (
-    Fill, serialisation_template, transform_template, TransformWriter, UnsupportedCdr, Write)
+    Fill, PoseWriter, serialisation_template, transform_template, TransformWriter, UnsupportedCdr,
+    Write)
 from optitrack_vrpn.node.settings import NodeSettings
 from optitrack_vrpn.node.topic_kinds import Computed, Content, KINDS, SERVER_CONTENTS, TopicKind
 from optitrack_vrpn.stream.roster import TrackedBody
@@ -62,24 +63,30 @@ class OutputRow:
     One output of a body that is written from a sample, while it has subscribers.
 
     :ivar content: what its message is filled with; see ``topic_kinds.Content``.
-    :ivar other: whether this is not the pose in ENU.
+    :ivar other: whether this is more than a pose, in ENU or NED.
     :ivar later: whether another row is published before this one.
     :ivar from_server: whether the server's own motion fills it in place of the sample.
     :ivar write: writes a message from stamp and groups of numbers.
+    :ivar before, names, pack: of a ``PoseWriter``, which do the same; ``pack`` is None for others.
     :ivar send: publishes it.
     :ivar rate: selects samples by stamp; None for all.
     """
 
-    __slots__ = ('content', 'from_server', 'later', 'other', 'rate', 'send', 'write')
+    __slots__ = ('before', 'content', 'from_server', 'later', 'names', 'other', 'pack', 'rate',
+                 'send', 'write')
 
     def __init__(
         self, content: int, from_server: bool, write: Write, send: Callable[[Any], None],
     ) -> None:
         self.content = content
-        self.other = content != Content.POSE
+        self.other = content > Content.NED
         self.later = False
         self.from_server = from_server
         self.write = write
+        self.before = self.names = b''
+        self.pack: Optional[Callable[..., bytes]] = None
+        if isinstance(write, PoseWriter):
+            self.before, self.names, self.pack = write.before, write.names, write.pack
         self.send = send
         self.rate: Optional[Decimator] = None
 

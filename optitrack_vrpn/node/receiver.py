@@ -21,7 +21,7 @@ from typing import Any, Callable, Final, Optional, Sequence, TYPE_CHECKING
 from optitrack_vrpn.core.axes import pose_to_ned
 from optitrack_vrpn.core.throttle import FrameDecimator
 from optitrack_vrpn.drivers.frames import Item
-from optitrack_vrpn.node.base.cdr import pack_stamp, stamp_bytes
+from optitrack_vrpn.node.base.cdr import pack_stamp, PoseWriter, stamp_bytes
 from optitrack_vrpn.node.topic_kinds import Content
 from optitrack_vrpn.stream.bodies.states import Disposition
 from optitrack_vrpn.stream.motion.estimator import MotionEstimate
@@ -37,6 +37,7 @@ if TYPE_CHECKING:    # they import messages and numpy, while the client connects
 _MEASURED_ONE_OF: Final = 16
 # Plain numbers, which mypyc compares without a look-up.
 _NED: Final = int(Content.NED)
+_WRITER: Final = PoseWriter
 _ODOMETRY: Final = int(Content.ODOMETRY)
 _TWIST: Final = int(Content.TWIST)
 _ACCEL: Final = int(Content.ACCEL)
@@ -178,7 +179,10 @@ def publish_samples(
     frame_ns: int
     output: Optional[BodyOutput]
     row: OutputRow
+    position: tuple[Any, ...]
+    quat: tuple[Any, ...]
     ned: Any
+    write: Any
     for sample in samples:
         channel, stamp_ns, frame_ns, position, quat, _ = sample
         output = outputs.get(channel)
@@ -202,53 +206,56 @@ def publish_samples(
             stamp = pack_stamp(stamp_ns // 1_000_000_000, stamp_ns % 1_000_000_000)
         bodies.add(output)
         channel.published += 1
+        x, y, z = position
+        qx, qy, qz, qw = quat
         ned = None
         for row in output.rows:
             if row.later and clock() > until_ns:
                 break
             if row.other:
-                ned = _publish_other(row, sample, stamp, ned)
+                _publish_other(row, sample, stamp)
             elif row.rate is None or row.rate.take(stamp_ns):
-                row.send(row.write(stamp, position, quat))
+                if row.content == _NED:
+                    ned = ned or pose_to_ned(position, quat)
+                    row.send(row.write(stamp, ned[0], ned[1]))
+                elif row.pack is None:
+                    row.send(row.write(stamp, position, quat))
+                else:    # as ``write``, without a call
+                    row.send(row.pack(row.before, stamp, row.names, x, y, z, qx, qy, qz, qw))
         if output.tf_heard and (
                 output.tf_rate is None or output.tf_rate.take(frame_ns)):
             if output.tf:
-                first, other = output.write_tf
-                transforms.append((other if transforms else first)(stamp, position, quat))
+                write = output.write_tf[1 if transforms else 0]
+                transforms.append(
+                    write.pack(b'', stamp, write.names, x, y, z, qx, qy, qz, qw)
+                    if type(write) is _WRITER else write(stamp, position, quat))
             if output.tf_ned:
-                first, other = output.write_tf_ned
-                ned_position, ned_quat = ned or pose_to_ned(position, quat)
-                transforms.append((other if transforms else first)(stamp, ned_position, ned_quat))
+                write = output.write_tf_ned[1 if transforms else 0]
+                ned = ned or pose_to_ned(position, quat)
+                transforms.append(write(stamp, ned[0], ned[1]))
     if transforms and clock() <= present_ns + allowance_ns:
         send_tf(join_tf(transforms))
 
 
-def _publish_other(
-    row: 'OutputRow', sample: tuple[Any, ...], stamp: bytes, ned: Any,
-) -> Any:
-    """
-    Publish an output that is not filled with the pose in ENU.
-
-    :param ned: the pose in NED, or None if no output before has computed it.
-    :returns: the same.
-    """
+def _publish_other(row: 'OutputRow', sample: tuple[Any, ...], stamp: bytes) -> None:
+    """Publish an output that is filled with more than a pose."""
     channel: TrackedBody
     stamp_ns: int
     motion: Optional[MotionEstimate]
     channel, stamp_ns, _, position, quat, motion = sample
     content = row.content
     if row.from_server:
-        return ned
+        return
     if content >= _ODOMETRY:
         if motion is None:
-            return ned
+            return
         fields: tuple[Any, ...] = motion
         # The motion estimate is of the measured pose: a low-pass changes the pose of the sample,
         # and can change its stamp.
         (stamp_ns, position, quat, velocity, acceleration, rate, change, body_velocity, body_rate,
          twist_covariance, pose_covariance) = fields
         if row.rate is not None and not row.rate.take(stamp_ns):
-            return ned
+            return
         stamp = stamp_bytes(stamp_ns)
         if content == _ODOMETRY:
             row.send(row.write(stamp, position, quat, pose_covariance, body_velocity, body_rate,
@@ -258,12 +265,7 @@ def _publish_other(
         else:
             row.send(row.write(stamp, acceleration, change))
     elif row.rate is None or row.rate.take(stamp_ns):
-        if content == _NED:
-            ned = ned or pose_to_ned(position, quat)
-            row.send(row.write(stamp, ned[0], ned[1]))
-        else:
-            row.send(row.write(stamp, position, quat, channel.estimator.pose_covariance(quat)))
-    return ned
+        row.send(row.write(stamp, position, quat, channel.estimator.pose_covariance(quat)))
 
 
 def publish_view(

@@ -77,6 +77,29 @@ def serialisation_template(message: Any, fill: Fill, sizes: Sequence[int]) -> Wr
     return _writer(ENCAPSULATION, _names(strings, 8), sizes)
 
 
+class PoseWriter:
+    """
+    Write a message that ends with a position and an attitude.
+
+    :param before: its beginning, before the stamp.
+    :param names: what follows the stamp.
+    :ivar pack: makes the bytes of ``before``, the stamp in CDR, ``names`` and seven numbers; the
+        hot path calls it, which saves a call.
+    """
+
+    __slots__ = ('before', 'names', 'pack')
+
+    def __init__(self, before: bytes, names: bytes) -> None:
+        self.before = before
+        self.names = names
+        self.pack: Callable[..., bytes] = struct.Struct(
+            f'<{len(before)}s8s{len(names)}s7d').pack
+
+    def __call__(self, stamp: bytes, position: Any, quat: Any) -> bytes:
+        """Return the bytes of a message."""
+        return self.pack(self.before, stamp, self.names, *position, *quat)
+
+
 class TransformWriter(NamedTuple):
     """
     Serialise one body's transform within a TFMessage.
@@ -165,16 +188,12 @@ def _check(message: Any, zeros: bytes, ones: bytes) -> None:
 
 def _writer(before: bytes, names: bytes, sizes: Sequence[int]) -> Write:
     """Create the function that inserts a stamp and groups of numbers."""
-    pack = struct.Struct(f'<{len(before)}s8s{len(names)}s{sum(sizes)}d').pack
     if tuple(sizes) == (3, 4):
-        # The most frequent messages; explicit arguments are faster than chain(). Compiled code
-        # unpacks tuples without an iterator.
-        def write(stamp: bytes, position: Any, quat: Any) -> bytes:
-            x, y, z = tuple(position)
-            qx, qy, qz, qw = tuple(quat)
-            return pack(before, stamp, names, x, y, z, qx, qy, qz, qw)
-        return write
+        return PoseWriter(before, names)
+    pack = struct.Struct(f'<{len(before)}s8s{len(names)}s{sum(sizes)}d').pack
     if tuple(sizes) == (3, 3):
+        # Explicit arguments are faster than chain(). Compiled code unpacks tuples without an
+        # iterator.
         def write_vectors(stamp: bytes, linear: Any, angular: Any) -> bytes:
             x, y, z = tuple(linear)
             p, q, r = tuple(angular)
