@@ -11,7 +11,7 @@ from optitrack_vrpn.takes.record.bag_io import recover
 from optitrack_vrpn.takes.take import ClockRow, StateRow, TakeBody
 from optitrack_vrpn.takes.take_io import load_take
 import pytest
-from recording_kit import BEGIN_NS, cdr, header, make, POSE, write_poses
+from recording_kit import BEGIN_NS, cdr, header, make, POSE, pose_cdr, write_poses
 from take_kit import (
     body, body_of, found_in, poses_of, PosesInMemory, status, STILL, take_of, texts, written)
 
@@ -253,3 +253,40 @@ def test_transforms_left_out_are_counted_of_their_frame_with_one_reason(tmp_path
     assert one.text == (f'{lost} poses of 400 on /tf:Bottle (and of 2 other topics) are left out '
                         f'here: {reason}')
     assert 0 < lost <= 200
+
+
+@pytest.mark.parametrize('log_s, stamp_s', [
+    (0.0, BEGIN_NS / 1e9), (BEGIN_NS / 1e9, 5.0), (BEGIN_NS / 1e9, BEGIN_NS / 1e9)])
+def test_times_of_damage_and_restarts_are_those_of_the_stamps(tmp_path, log_s, stamp_s):
+    """The log can have another clock than the stamps, as those of a simulation."""
+    values = [[make('diagnostic_msgs/KeyValue', key, value) for key, value in (
+        ('offset_s', '1.0'), ('epoch', str(epoch)))] for epoch in (0, 1)]
+    topics = {
+        '/wand/pose': (POSE, [(log_s - BEGIN_NS / 1e9 + at, pose_cdr(
+            round((stamp_s + at) * 1e9), (0.0, 0.0, 0.001 * (k % 7)), STILL))
+            for k, at in enumerate(np.arange(0.0, 12.0, 0.01))]),
+        '/diagnostics': ('diagnostic_msgs/msg/DiagnosticArray', [
+            (log_s - BEGIN_NS / 1e9 + at, cdr(make('diagnostic_msgs/DiagnosticArray', header(
+                0, ''), [make('diagnostic_msgs/DiagnosticStatus', 0, 'node: clock', '', '',
+                              values[at > 10])]))) for at in range(13)])}
+    written(tmp_path / 'take', topics)
+    path = tmp_path / 'take' / 'take.mcap'
+    data = bytearray(path.read_bytes())
+    data[data.index(topics['/wand/pose'][1][200][1]) + 60] ^= 0xff
+    path.write_bytes(data)
+    spans = {one.key: one.spans for one in found_in(load_take(path))}
+    assert len(spans['damaged']) == 1 and 1.3 < spans['damaged'][0].begin_s < 2.01
+    assert spans['damaged'][0].end_s - spans['damaged'][0].begin_s == pytest.approx(0.6, abs=0.1)
+    assert spans['clock restarted'][0].begin_s == pytest.approx(11.0, abs=0.01)
+
+
+def test_without_a_pose_damage_has_no_time(tmp_path):
+    rows = [(at, pose_cdr(BEGIN_NS + k, (np.nan, 0.0, 0.0), STILL))
+            for k, at in enumerate(np.arange(0.0, 4.0, 0.01))]
+    written(tmp_path / 'take', {'/wand/pose': (POSE, rows)})
+    path = tmp_path / 'take' / 'take.mcap'
+    data = bytearray(path.read_bytes())
+    data[data.index(rows[200][1]) + 60] ^= 0xff
+    path.write_bytes(data)
+    (one,) = [one for one in found_in(load_take(path)) if one.key == 'damaged']
+    assert one.spans == ()

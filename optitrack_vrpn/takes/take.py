@@ -15,10 +15,14 @@ from typing import Any, NamedTuple, Optional, Protocol
 import numpy as np
 import numpy.typing as npt
 from optitrack_vrpn.core.names import counted
+from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.takes.columns import Rows
 from optitrack_vrpn.takes.trajectory import Stamps, Trajectory
 
 
+#: Log times and stamps further apart (ns) are of two clocks: no network waits for a minute, and
+#: no clock is that far off after its first synchronisation.
+OTHER_CLOCK_NS = 60 * NS_PER_S
 #: Begin of the notes with the parameters of a node.
 SETTINGS = 'settings of '
 
@@ -119,6 +123,8 @@ class Take:
         last message (ns; 0 if unknown).
     :ivar missing: messages that the file counts and that were not found in it.
     :ivar links: when the message of the connection's diagnostics changed (ns), and the message.
+    :ivar log_offset_ns: log times minus stamps (ns) if they are of two clocks, as with a simulated
+        clock; times in a take are on the clock of the stamps, but for those of states and notes.
     :ivar begin_ns: first stamp of all bodies; 0 without any.
     :ivar end_ns: last stamp of all bodies; likewise.
     """
@@ -145,6 +151,19 @@ class Take:
     silent_s: tuple[float, float] = (0.0, 0.0)
     shared_names: list[str] = field(default_factory=list)
     arrivals_ns: Optional[tuple[int, int]] = None
+    log_offset_ns: int = 0
+
+    def put_on_stamps(self) -> None:
+        """Convert log times of diagnostics and damage to the clock of the stamps."""
+        first, last = (0, 0) if self.arrivals_ns is None else (
+            self.arrivals_ns[0] - self.begin_ns, self.arrivals_ns[1] - self.end_ns)
+        if min(abs(first), abs(last)) < OTHER_CLOCK_NS or abs(first - last) > OTHER_CLOCK_NS:
+            return
+        self.log_offset_ns = first
+        self.clock = [row._replace(time_ns=row.time_ns - first) for row in self.clock]
+        self.links = [(time_ns - first, text) for time_ns, text in self.links]
+        self.damaged = [(reason, (begin - first, end - first) if end else (0, 0))
+                        for reason, (begin, end) in self.damaged]
     parents: dict[str, set[str]] = field(default_factory=dict)
 
     def losses(self) -> str:

@@ -316,6 +316,7 @@ def _load_bag(
     if take.arrivals_ns is not None and last_ns:
         begin_ns, end_ns = take.arrivals_ns
         take.silent_s = ((begin_ns - first_ns) / NS_PER_S, (last_ns - end_ns) / NS_PER_S)
+    take.put_on_stamps()
     return take
 
 

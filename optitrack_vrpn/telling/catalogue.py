@@ -304,8 +304,8 @@ CAUSES: Mapping[str, Cause] = {
         'the network or a busy computer delays frames unevenly: use a cable, reduce the load',
         'clock'),
     'other clock': Cause(
-        WARN, 'stamps of {bodies} are of another clock than that of the recorder: poses arrive '
-        '{latency:.0f} s after them (median)',
+        WARN, 'stamps of {bodies} are of another clock than that of the recorder: they are '
+        '{latency:.0f} s from their arrivals (median)',
         'were they those of a simulation, or were the clocks of both computers not synchronised?',
         'clock'),
     'odd log times': Cause(

@@ -24,7 +24,7 @@ from optitrack_vrpn.core.checks import listed
 from optitrack_vrpn.core.names import counted, printable
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.takes.assess.figures import Figures, GapChange, place_times, Spans
-from optitrack_vrpn.takes.take import ClockRow, Take
+from optitrack_vrpn.takes.take import ClockRow, OTHER_CLOCK_NS, Take
 from optitrack_vrpn.telling.catalogue import CAUSES, Finding, Span
 from optitrack_vrpn.telling.rules import rate_findings
 
@@ -33,9 +33,9 @@ from optitrack_vrpn.telling.rules import rate_findings
 LONG_GAP_S = 0.5
 #: Age of late poses and jitter (ms): a tenth of the gap, and several camera periods.
 LATE_MS, JITTER_MS = 50.0, 20.0
-#: Difference of arrival and stamp (ms) beyond which they are of two clocks: no network waits for a
-#: minute, and no clock is that far off after its first synchronisation.
-OTHER_CLOCK_MS = 60_000.0
+#: A time further (ns) outside of the take is that of a damaged record, or the take has no pose and
+#: with it no begin: it is not told.
+_OUTSIDE_NS = 3600 * NS_PER_S
 #: Time without any pose at the begin or the end of a recording (s): three times the period of the
 #: diagnostics, whose arrivals show that the recording continued.
 SILENT_S = 3.0
@@ -143,15 +143,17 @@ def clock_restarts(take: Take) -> list[int]:
 
 def losses(take: Take) -> Spans:
     """Return the seconds in which messages were lost between publisher and recorder."""
-    return [(NS_PER_S * at, NS_PER_S * (at + 1)) for at in sorted({
-        int(row.split()[0]) for row in take.notes.get('lost_at', '').split(', ')
-        if row.split() and row.split()[0].isdecimal()})]
+    seconds = sorted({int(row.split()[0]) for row in take.notes.get('lost_at', '').split(', ')
+                      if row.split() and row.split()[0].isdecimal()})
+    return [(begin, begin + NS_PER_S) for begin in (
+        NS_PER_S * at - take.log_offset_ns for at in seconds)]
 
 
 def clock_steps(take: Take) -> Spans:
     """Return when the clock of the recording computer was set."""
     times = [row.partition(':')[0] for row in take.notes.get('clock_steps', '').split(', ')]
-    return [(int(text), int(text)) for text in times if text.isdecimal()]
+    return [(at, at) for at in (
+        int(text) - take.log_offset_ns for text in times if text.isdecimal())]
 
 
 def link_losses(take: Take) -> Spans:
@@ -184,9 +186,10 @@ def findings(take: Take, bodies: Sequence[Figures]) -> list[Finding]:
 
 
 def _spans(take: Take, spans: Iterable[tuple[int, int]], *bodies: str) -> tuple[Span, ...]:
-    """Give times (ns) as seconds from the begin of the take."""
+    """Give times (ns) as seconds from the begin of the take, those that are in it or near it."""
     return tuple(Span((begin - take.begin_ns) / NS_PER_S, (end - take.begin_ns) / NS_PER_S, bodies)
-                 for begin, end in spans)
+                 for begin, end in spans
+                 if take.begin_ns - _OUTSIDE_NS < begin < take.end_ns + _OUTSIDE_NS)
 
 
 def _of_the_file(take: Take) -> list[Finding]:
@@ -331,10 +334,10 @@ def _of_the_bodies(
     excused = {name for event in joined if event.cause for name in event.bodies}
     excused.update(name for name, seconds in longest_s.items() if seconds >= LONG_GAP_S)
     rest = {f.name: f.rest for f in bodies if f.rest is not None}
-    others = {f.name: f.latency_ms for f in bodies if abs(f.latency_ms) > OTHER_CLOCK_MS}
+    others = {f.name: f.latency_ms for f in bodies if abs(f.latency_ms) > OTHER_CLOCK_NS / 1e6}
     if others:
         found.append(Finding('other clock', tuple(others), {
-            'latency': max(others.values(), key=abs) / 1000}))
+            'latency': max(map(abs, others.values())) / 1000}))
     odd = {f.name: f.odd_arrivals for f in bodies if f.odd_arrivals}
     if odd:
         found.append(Finding('odd log times', tuple(odd), {
