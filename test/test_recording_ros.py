@@ -7,6 +7,8 @@ import json
 import os
 import re
 import signal
+import subprocess
+import sys
 import time
 
 from geometry_msgs.msg import PoseStamped, TransformStamped
@@ -391,6 +393,27 @@ def test_a_loss_is_no_success(graph):
         code, _ = process.end()
     assert code == 1
     assert len(by_mcap(graph.bag)) < 4000
+
+
+FAILING = """
+import sys, time
+from optitrack_vrpn.takes.record import intake_ros, record_command
+whole, began = intake_ros.Intake._turn, time.monotonic()
+def turn(self):
+    if time.monotonic() - began > 3.0:
+        raise RuntimeError('no handle')
+    whole(self)
+intake_ros.Intake._turn = turn
+raise SystemExit(record_command.main(['-o', sys.argv[1], '--seconds', '30']))
+"""
+
+
+def test_the_command_ends_with_an_error_where_the_middleware_fails(graph):
+    done = subprocess.run([sys.executable, '-c', FAILING, str(graph.folder / 'take')],
+                          capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1, done.stderr
+    assert 'can no longer be received' in done.stderr and 'Traceback' not in done.stderr
+    assert os.path.isfile(graph.folder / 'take' / 'metadata.yaml')
 
 
 def test_the_command_ends_after_its_time(graph):
