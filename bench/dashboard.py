@@ -58,16 +58,17 @@ def prefer(process):
 def make_latencies():
     """Make a node that reads p99 of waiting and work (us) in the node, into ``p99_us``."""
     from diagnostic_msgs.msg import DiagnosticArray
+    from optitrack_vrpn.core.status import StatusReport
     from optitrack_vrpn.node.base.tool_node import BackgroundNode
     made = BackgroundNode('bench')
     made.p99_us = []
 
     def take(message):
         for status in message.status:
-            values = {pair.key: pair.value for pair in status.values}
-            pair = [values.get(f'{part}_p99_us', 'unknown') for part in ('wait', 'work')]
-            if status.name.endswith(': frames') and 'unknown' not in pair:
-                made.p99_us.append([*map(float, pair)])
+            report = StatusReport.of(status)
+            pair = [report.number(f'{part}_p99_us') for part in ('wait', 'work')]
+            if report.subject == 'frames' and None not in pair:
+                made.p99_us.append(pair)
     made.node.create_subscription(DiagnosticArray, '/diagnostics', take, 10)
     return made
 

@@ -5,9 +5,11 @@
 import asyncio
 import math
 import struct
+from types import SimpleNamespace
 
 from hypothesis import example, given, strategies as st
 from optitrack_vrpn.control.protocol import Command, Kind
+from optitrack_vrpn.core.status import StatusReport
 from optitrack_vrpn.takes.dashboard.access import Access, Right
 from optitrack_vrpn.takes.dashboard.causes import find, FindingLog
 from optitrack_vrpn.takes.dashboard.control import ControlLog, System
@@ -51,6 +53,13 @@ def test_rights_by_token(token, read_only, given_token, right):
         assert token not in access.cookie
 
 
+def report(name, level, message, values):
+    """Make a report as a reader does: from a message."""
+    return StatusReport.of(SimpleNamespace(
+        name=name, level=bytes([level]), message=message,
+        values=[SimpleNamespace(key=key, value=value) for key, value in values.items()]))
+
+
 class Fed:
     """A lab with one node and its reports."""
 
@@ -67,14 +76,14 @@ class Fed:
             self.at = now
         if reports:
             for subject in ('connection', 'clock', 'frames'):
-                self.lab.add_report(f'mocap: {subject}', OK, 'streaming', {}, now)
+                self.lab.add_report(report(f'mocap: {subject}', OK, 'streaming', {}), now)
         for name in self.names:
             state = (states or {}).get(name, 'TRACKED')
             if reports:
                 level = {'TRACKED': OK, 'STALE': STALE}.get(state, WARN)
-                self.lab.add_report(f'mocap: body {name}', level, f'{state}: why', {
+                self.lab.add_report(report(f'mocap: body {name}', level, f'{state}: why', {
                     'state': state, 'frame': f'lab/{name}', 'world': 'lab', 'rate_hz': '240.0',
-                    'published': f'{self.published:.0f}', 'latency_p50_us': '400'}, now)
+                    'published': f'{self.published:.0f}', 'latency_p50_us': '400'}), now)
             self.stamp += 1
             if poses and state == 'TRACKED':
                 self.lab.add_transform('lab', f'lab/{name}', self.stamp, POSE, now)
@@ -188,8 +197,8 @@ def test_what_is_heard_of_no_more_is_forgotten_and_the_memory_is_bounded():
     fed = Fed('a')
     fed.step(0.0)
     for number in range(2000):
-        fed.lab.add_report(f'n{number}: connection', OK, '', {}, 1.0)
-        fed.lab.add_report(f'n: body b{number}', OK, '', {'state': 'NEW'}, 1.0)
+        fed.lab.add_report(report(f'n{number}: connection', OK, '', {}), 1.0)
+        fed.lab.add_report(report(f'n: body b{number}', OK, '', {'state': 'NEW'}), 1.0)
     assert len(fed.lab.bodies) == 500 and len(fed.lab.nodes) == 50
     fed.lab.forget(200.0)
     assert not fed.lab.bodies and not fed.lab.nodes
@@ -200,8 +209,8 @@ def test_what_is_heard_of_no_more_is_forgotten_and_the_memory_is_bounded():
 def test_any_diagnostic_of_anybody_is_taken(name, level, message, values):
     lab, log = Lab(), FindingLog()
     for one in (name, f'{name}: connection', f'{name}: body {name}'):
-        lab.add_report(one, level, message, values, 0.0)
-        lab.add_report(one, level, message, {**values, 'state': message}, 0.0)
+        lab.add_report(report(one, level, message, values), 0.0)
+        lab.add_report(report(one, level, message, {**values, 'state': message}), 0.0)
     lab.body_rows(0.1), lab.node_rows(0.1), log.update(find(lab, 0.1), 0.1)
 
 
@@ -226,7 +235,7 @@ def test_one_cause_is_one_line_with_its_remedy_newest_first_and_kept_a_while():
 
 def test_a_lost_connection_a_silent_node_and_an_inactive_one_are_one_finding_each():
     for change, key in (
-            (lambda lab: lab.add_report('mocap: connection', ERROR, 'lost: off', {}, 1.0),
+            (lambda lab: lab.add_report(report('mocap: connection', ERROR, 'lost: off', {}), 1.0),
              'connection'), (lambda lab: lab.states.update(mocap='inactive'), 'inactive')):
         fed = Fed('a', 'b')
         fed.step(1.0, dict.fromkeys('ab', 'STALE'))

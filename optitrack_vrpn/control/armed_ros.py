@@ -7,6 +7,7 @@ from typing import Optional
 
 from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
 from optitrack_vrpn.control.armed import ArmedVehicles, Claim, claim_of, PERIOD_NS, TOPIC
+from optitrack_vrpn.core.status import StatusReport
 from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
@@ -53,8 +54,8 @@ class ArmedListener:
 
     def _take(self, message: DiagnosticStatus) -> None:
         self._vehicles.heard(
-            claim_of(message.name, message.hardware_id,
-                     {pair.key: pair.value for pair in message.values}), time.monotonic_ns())
+            claim_of(message.name, message.hardware_id, StatusReport.of(message).values),
+            time.monotonic_ns())
 
     def _tick(self) -> None:
         self._vehicles.tick(time.monotonic_ns())

@@ -7,11 +7,12 @@ Pure: the functions convert snapshots to entries; ``status.py`` makes diagnostic
 """
 
 import math
-from typing import Mapping, NamedTuple, Optional
+from typing import Mapping, Optional
 
 from optitrack_vrpn.core.names import printable
-from optitrack_vrpn.core.severity import ERROR, INFO, Severity, STALE, WARN
+from optitrack_vrpn.core.severity import ERROR, INFO, STALE, WARN
 from optitrack_vrpn.core.stats import Percentiles
+from optitrack_vrpn.core.status import StatusReport, written
 from optitrack_vrpn.drivers.link import LinkState
 from optitrack_vrpn.stream.bodies.states import Disposition, State
 from optitrack_vrpn.stream.clock.types import ClockStatus
@@ -29,22 +30,6 @@ _LATER_STAGES = (
 #: Longest reason (characters). Chosen: twice the longest one of this package, which has its remedy
 #: at the end.
 MAX_REASON = 800
-
-
-class Entry(NamedTuple):
-    """
-    One diagnostic.
-
-    :ivar name: the subject.
-    :ivar severity: its level.
-    :ivar message: one short line.
-    :ivar values: details; keys contain their unit.
-    """
-
-    name: str
-    severity: Severity
-    message: str
-    values: dict[str, str]
 
 
 #: Level of each state of the connection.
@@ -65,15 +50,10 @@ _ATTEMPTS = (LinkState.RESOLVING, LinkState.REQUESTING, LinkState.CONNECTING,
              LinkState.HANDSHAKING)
 
 
-def number(value: float, digits: int = 3) -> str:
-    """Format a number for a table; NaN and infinity become ``unknown``."""
-    return f'{value:.{digits}f}' if math.isfinite(value) else 'unknown'
-
-
 def link_entry(
     state: LinkState, reason: str, values: Mapping[str, object], counters: Mapping[str, int],
     loss: LossFacts = NO_LOSS, last_failure: str = '',
-) -> Entry:
+) -> StatusReport:
     """
     Report the connection.
 
@@ -91,19 +71,19 @@ def link_entry(
         state, reason = LinkState.LOST, last_failure
     level = _LINK_LEVELS[state]
     if 'udp_lost' in counters:
-        details['udp_lost_percent'] = number(100.0 * loss.share, 1)
+        details['udp_lost_percent'] = written(100.0 * loss.share, 1)
     for found in loss_findings(loss) if level is INFO else ():
         level, reason = found.severity, found.line
     message = printable(reason, MAX_REASON)
     if not message.startswith(state.value):    # as "connected to 192.168.1.20" does
         message = f'{state.value}: {message}'
-    return Entry('connection', level, message, details)
+    return StatusReport('connection', level, message, details)
 
 
 def clock_entry(
     status: ClockStatus, ptp_minus_stamp_ns: Optional[int] = None, withheld: str = '',
     latency_ms: float = 0.0,
-) -> Entry:
+) -> StatusReport:
     """
     Report the estimate of the sender's clock.
 
@@ -132,17 +112,17 @@ def clock_entry(
         'epoch': str(status.epoch),
         'learnt': str(status.learnt).lower(),
         'offset_s': f'{status.offset_ns / 1e9:.9f}',
-        'skew_ppm': number(status.skew_ppm),
-        'uncertainty_us': number(status.uncertainty_s * 1e6, 1),
-        'arrival_jitter_std_us': number(status.jitter_std_s * 1e6, 1),
-        'arrival_jitter_p99_us': number(status.jitter_p99_s * 1e6, 1),
-        'network_delay_us': number(status.network_delay_s * 1e6, 1),
-        'round_trip_us': number(status.round_trip_s * 1e6, 1),
+        'skew_ppm': written(status.skew_ppm),
+        'uncertainty_us': written(status.uncertainty_s * 1e6, 1),
+        'arrival_jitter_std_us': written(status.jitter_std_s * 1e6, 1),
+        'arrival_jitter_p99_us': written(status.jitter_p99_s * 1e6, 1),
+        'network_delay_us': written(status.network_delay_s * 1e6, 1),
+        'round_trip_us': written(status.round_trip_s * 1e6, 1),
         'sender_base': status.sender_base,
-        'sender_jitter_us': number(status.sender_jitter_s * 1e6, 1),
+        'sender_jitter_us': written(status.sender_jitter_s * 1e6, 1),
         'by_arrival': str(status.by_arrival).lower(),
-        'longer_delays_us': number(status.above_s * 1e6, 1),
-        'longer_delays_since_s': number(status.above_since_s, 0),
+        'longer_delays_us': written(status.above_s * 1e6, 1),
+        'longer_delays_since_s': written(status.above_since_s, 0),
         'samples': str(status.samples),
         'refused': str(status.refused),
         'withheld': str(status.withheld),
@@ -151,7 +131,7 @@ def clock_entry(
         f'epochs_ended_{reason}': str(count) for reason, count in status.restarts.items()})
     if ptp_minus_stamp_ns is not None:
         values['ptp_minus_stamp_ms'] = f'{ptp_minus_stamp_ns / 1e6:.6f}'
-    return Entry('clock', level, message, values)
+    return StatusReport('clock', level, message, values)
 
 
 def _short(seconds: float) -> str:
@@ -162,7 +142,7 @@ def _short(seconds: float) -> str:
 def frames_entry(
     work: Percentiles, latency: Percentiles, wait: Percentiles, dropped: Mapping[str, int],
     facts: StreamFacts, runs: str = '',
-) -> Entry:
+) -> StatusReport:
     """
     Report the latency of poses in the node.
 
@@ -175,17 +155,17 @@ def frames_entry(
     values = {}
     for name, figures in (('work', work), ('latency', latency), ('wait', wait)):
         for field, value in zip(figures._fields, figures):
-            values[f'{name}_{field}_us'] = number(value * 1e6, 1)
+            values[f'{name}_{field}_us'] = written(value * 1e6, 1)
     values.update({f'dropped_{reason}': str(count) for reason, count in dropped.items()})
     if runs:
         values['pose_path'] = runs
     message = f'{_short(latency.p50)} from stamp to topic' if math.isfinite(
         latency.p50) else 'latency from stamp to topic unknown'
     for found in load_findings(facts):
-        return Entry('frames', found.severity, f'{message}; {found.line}', values)
+        return StatusReport('frames', found.severity, f'{message}; {found.line}', values)
     for found in selection_findings(facts):
-        return Entry('frames', found.severity, found.line, values)
-    return Entry('frames', INFO, message, values)
+        return StatusReport('frames', found.severity, found.line, values)
+    return StatusReport('frames', INFO, message, values)
 
 
 def body_entry(
@@ -194,7 +174,7 @@ def body_entry(
     lowpass_delay_s: float = 0.0, expected_hz: float = 0.0, fastest_hz: float = 0.0,
     latency: Optional[Percentiles] = None, max_age_s: float = math.inf,
     world: str = '', frame: str = '',
-) -> Entry:
+) -> StatusReport:
     """
     Report one body.
 
@@ -231,17 +211,17 @@ def body_entry(
         'world': world, 'frame': frame,
         'state': status.state.value,
         # Absolute time, because a latched status can be read later.
-        'since': number((status.since_ns + host_minus_arrival_ns) / 1e9
-                        if status.since_ns >= 0 else math.nan),
-        'rate_hz': number(status.rate_hz, 1),
-        'nominal_rate_hz': number(nominal_hz or math.nan, 1),
-        'age_s': number(status.age_s),
+        'since': written((status.since_ns + host_minus_arrival_ns) / 1e9
+                         if status.since_ns >= 0 else math.nan),
+        'rate_hz': written(status.rate_hz, 1),
+        'nominal_rate_hz': written(nominal_hz or math.nan, 1),
+        'age_s': written(status.age_s),
         'received': str(sum(dispositions.values())),
         'good': str(status.good),
         'published': str(dispositions.get(Disposition.PUBLISHED, 0)),
         'resets': str(status.resets),
         'accepted_by_time': str(status.accepted_by_time),
-        'accepted_by_time_deg': number(math.degrees(status.accepted_by_time_rad), 1),
+        'accepted_by_time_deg': written(math.degrees(status.accepted_by_time_rad), 1),
         'gaps': str(status.gaps),
         'lost_frames': str(status.lost),
         'duplicates': str(dispositions.get(Disposition.DUPLICATE, 0)),
@@ -249,10 +229,10 @@ def body_entry(
         **{reason.value: str(dispositions.get(reason, 0)) for reason in _LATER_STAGES},
     }
     if latency is not None:
-        values['latency_p50_us'] = number(latency.p50 * 1e6, 1)
-        values['latency_p99_us'] = number(latency.p99 * 1e6, 1)
-        values['jitter_p99_us'] = number((latency.p99 - latency.p50) * 1e6, 1)
+        values['latency_p50_us'] = written(latency.p50 * 1e6, 1)
+        values['latency_p99_us'] = written(latency.p99 * 1e6, 1)
+        values['jitter_p99_us'] = written((latency.p99 - latency.p50) * 1e6, 1)
     if lowpass_delay_s:
-        values['lowpass_delay_s'] = number(lowpass_delay_s, 4)
+        values['lowpass_delay_s'] = written(lowpass_delay_s, 4)
     values.update({f'withheld_{reason}': str(n) for reason, n in status.withheld.items()})
-    return Entry(f'body {name}', level, message, values)
+    return StatusReport(f'body {name}', level, message, values)

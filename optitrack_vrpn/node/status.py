@@ -17,6 +17,7 @@ from optitrack_vrpn import RUNS
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.severity import ERROR, INFO, STALE
 from optitrack_vrpn.core.stats import Window
+from optitrack_vrpn.core.status import StatusReport
 from optitrack_vrpn.drivers.client_io import Source
 from optitrack_vrpn.drivers.table import own_settings
 from optitrack_vrpn.node.base.node_parts import ThrottledLog
@@ -24,7 +25,7 @@ from optitrack_vrpn.node.base.settings_ros import given_at_start
 from optitrack_vrpn.node.configuration import Configuration
 from optitrack_vrpn.node.receiver import TurnLock
 from optitrack_vrpn.node.report import (
-    body_entry, clock_entry, Entry, frames_entry, link_entry)
+    body_entry, clock_entry, frames_entry, link_entry)
 from optitrack_vrpn.stream.clock.hostclock_io import HostClock
 from optitrack_vrpn.stream.pipeline import Pipeline
 from optitrack_vrpn.stream.roster import Sample, TrackedBody
@@ -51,7 +52,7 @@ class Diagnostics:
     :param collect: returns the present entries; empty while there is nothing to report.
     """
 
-    def __init__(self, node: Node, collect: Callable[[], Sequence[Entry]]) -> None:
+    def __init__(self, node: Node, collect: Callable[[], Sequence[StatusReport]]) -> None:
         self._node = node
         self._collect = collect
         self._hardware_id = ''
@@ -93,10 +94,10 @@ class Diagnostics:
         self._updater.timer.cancel()
         return given
 
-    def status(self, entry: Entry) -> DiagnosticStatus:
+    def status(self, entry: StatusReport) -> DiagnosticStatus:
         """Return the message of one entry."""
         return DiagnosticStatus(
-            level=bytes([entry.severity]), name=f'{self._node.get_name()}: {entry.name}',
+            level=bytes([entry.severity]), name=f'{self._node.get_name()}: {entry.subject}',
             message=entry.message, hardware_id=self._hardware_id,
             values=[KeyValue(key=key, value=value) for key, value in entry.values.items()])
 
@@ -225,7 +226,7 @@ class StatusReporter:
         """Release the sources, with the lock held."""
         self._sources = None
 
-    def publish(self, channels: Sequence[TrackedBody]) -> list[tuple[BodyFacts, Entry]]:
+    def publish(self, channels: Sequence[TrackedBody]) -> list[tuple[BodyFacts, StatusReport]]:
         """
         Publish the state of bodies on their own topics.
 
@@ -235,7 +236,7 @@ class StatusReporter:
 
         :returns: the facts of each, and its entry for /diagnostics.
         """
-        found: list[tuple[BodyFacts, Entry]] = []
+        found: list[tuple[BodyFacts, StatusReport]] = []
         fastest_hz: Optional[float] = None
         host_minus_arrival_ns = self._clock.host_minus_arrival_ns()
         for first in range(0, len(channels), _AT_ONCE):
@@ -259,7 +260,7 @@ class StatusReporter:
     def _publish_body(
         self, channel: TrackedBody, sources: _Sources, now_ns: int, host_minus_arrival_ns: int,
         fastest_hz: float,
-    ) -> tuple[BodyFacts, Entry]:
+    ) -> tuple[BodyFacts, StatusReport]:
         """Publish the state of one body, with the lock held; return its facts and entry."""
         facts = facts_of_body(channel, now_ns)
         entry = body_entry(
@@ -281,10 +282,10 @@ class StatusReporter:
         publishers = self._sources.publishers
         for channel in channels:
             if publishers.status_wanted(channel):
-                publishers.publish_status(channel, self._diagnostics.status(Entry(
+                publishers.publish_status(channel, self._diagnostics.status(StatusReport(
                     f'body {channel.names.ros}', STALE, reason, {})))
 
-    def _collect(self) -> list[Entry]:
+    def _collect(self) -> list[StatusReport]:
         """Collect the entries for /diagnostics; on the executor thread."""
         try:
             return self._entries()
@@ -292,7 +293,7 @@ class StatusReporter:
             self._log(ERROR, f'bug in the diagnostics:\n{traceback.format_exc()}', 'diagnose')
             return []
 
-    def _entries(self) -> list[Entry]:
+    def _entries(self) -> list[StatusReport]:
         sources = self._sources
         if sources is None:
             return []

@@ -10,11 +10,12 @@ from functools import partial
 from pathlib import Path
 import re
 import sys
-from typing import Any, NamedTuple, Optional
+from typing import Any, Optional
 
 import numpy as np
 import numpy.typing as npt
 from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.core.status import StatusReport
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.stream.config import PipelineConfig
 from optitrack_vrpn.stream.pipeline import Pipeline
@@ -263,10 +264,10 @@ class _Topics:
                 if kind == _ARRAY:
                     self.alive_ns = min(self.alive_ns[0], time_ns), max(self.alive_ns[1], time_ns)
                     for status in made.get('status', {}).values():
-                        _take_diagnostics(self._take, TakeStatus.of(status), time_ns)
+                        _take_diagnostics(self._take, StatusReport.decoded(status), time_ns)
                     continue
-                status, body = TakeStatus.of(made), body_of(topic)
-                if status.name.partition(': ')[2].startswith('body '):
+                status, body = StatusReport.decoded(made), body_of(topic)
+                if status.body:
                     _add_state(self.states.setdefault(body, []), _state(status, time_ns))
                     if 'motive_name' in status.values:
                         self._take.motive_names[body] = status.values['motive_name']
@@ -318,20 +319,6 @@ def _load_bag(
         take.silent_s = ((begin_ns - first_ns) / NS_PER_S, (last_ns - end_ns) / NS_PER_S)
     take.put_on_stamps()
     return take
-
-
-class TakeStatus(NamedTuple):
-    """A DiagnosticStatus."""
-
-    name: str
-    message: str
-    values: dict[str, str]
-
-    @classmethod
-    def of(cls, made: dict[str, Any]) -> TakeStatus:
-        """Convert a decoded message."""
-        return cls(made['name'], made['message'], {
-            pair['key']: pair['value'] for pair in made.get('values', {}).values()})
 
 
 def _body_topics(
@@ -409,11 +396,9 @@ def _trajectory(rows: StoredRows) -> Trajectory:
     return TakeBody('', rows).trajectory
 
 
-def _state(status: TakeStatus, time_ns: int) -> StateRow:
-    resets = status.values.get('resets', '0')
-    state = status.values.get('state', status.message.partition(':')[0])
-    return StateRow(time_ns, sys.intern(state), sys.intern(status.message),
-                    int(resets) if resets.isdecimal() else 0)
+def _state(status: StatusReport, time_ns: int) -> StateRow:
+    return StateRow(time_ns, sys.intern(status.state), sys.intern(status.message),
+                    status.count('resets') or 0)
 
 
 def _number(text: Optional[str]) -> float:
@@ -423,14 +408,14 @@ def _number(text: Optional[str]) -> float:
         return float('nan')
 
 
-def _take_diagnostics(take: Take, entry: TakeStatus, time_ns: int) -> None:
-    what, values = entry.name.partition(': ')[2], entry.values
-    if what == 'clock' and 'offset_s' in values:
+def _take_diagnostics(take: Take, entry: StatusReport, time_ns: int) -> None:
+    values = entry.values
+    if entry.subject == 'clock' and 'offset_s' in values:
         take.stamping = values
         take.clock.append(ClockRow(
             time_ns, int(_number(values.get('epoch', '0'))), _number(values['offset_s']),
             _number(values.get('skew_ppm')), _number(values.get('uncertainty_us'))))
-    elif what == 'connection' and 'sessions' in values:
+    elif entry.subject == 'connection' and 'sessions' in values:
         take.connection = values
         state = entry.message.partition(':')[0].partition(' ')[0]
         if not take.links or take.links[-1][1].partition(' ')[0] != state:

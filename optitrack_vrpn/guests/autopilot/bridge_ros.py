@@ -28,6 +28,7 @@ from optitrack_vrpn.core.doubt import doubt_of
 from optitrack_vrpn.core.errors import BackendUnavailableError
 from optitrack_vrpn.core.events import Event
 from optitrack_vrpn.core.severity import ERROR, INFO, WARN
+from optitrack_vrpn.core.status import StatusReport
 from optitrack_vrpn.guests.autopilot.counter_io import SentMemory
 from optitrack_vrpn.guests.autopilot.gate import DOUBT_ADVICE, Gate, Output, Use
 from optitrack_vrpn.guests.autopilot.link_io import LinkThread
@@ -194,16 +195,12 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
         gate = self._gate
         if gate is None:
             return
-        values = {pair.key: pair.value for pair in message.values}
-        if not self._reporter.accept(values.get('session', ''), time.monotonic_ns()):
+        report = StatusReport.of(message)
+        if not self._reporter.accept(report.session, time.monotonic_ns()):
             return
-        self._inactive = message.name.partition(': ')[0] if (
-            values.get('node_state') == 'inactive') else ''
-        state = values.get('state', '')
-        resets = values.get('resets', '')
-        # Python refuses to convert more than some thousand digits.
-        gate.status(state, int(resets) if resets.isdecimal() and len(resets) < 20 else None,
-                    doubt_of(values))
+        self._inactive = report.node if report.is_inactive else ''
+        state = report.values.get('state', '')
+        gate.status(state, report.count('resets'), doubt_of(report.values))
         if self._output is not None and not gate.tracked:
             self._output.clear()
         if state != self._status:

@@ -11,6 +11,7 @@ from diagnostic_msgs.msg import DiagnosticArray
 from optitrack_vrpn.core.checks import CheckResult, ok, RESULT_WORDS, Value
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.severity import ERROR, WARN
+from optitrack_vrpn.core.status import StatusReport
 from optitrack_vrpn.guests.autopilot.bridge_ros import ADVICE, LEVEL, MavlinkBridge, NODE
 from optitrack_vrpn.node.base.tool_node import ToolNode
 import rclpy
@@ -38,12 +39,13 @@ class BridgeReports:
     def _take(self, array: DiagnosticArray) -> None:
         found: dict[str, list[CheckResult]] = {}
         for status in array.status:
-            name, _, what = status.name.partition(': ')
-            if what.startswith(f'{NODE} '):
-                values: dict[str, Value] = {pair.key: pair.value for pair in status.values}
+            report = StatusReport.of(status)
+            if report.subject.startswith(f'{NODE} '):
+                values: dict[str, Value] = dict(report.values)
                 advice = str(values.pop(ADVICE, ''))
-                found.setdefault(name, []).append(CheckResult(
-                    what[len(NODE) + 1:], _SEVERITIES.get(str(values.pop(LEVEL, '')), ERROR),
+                found.setdefault(report.node, []).append(CheckResult(
+                    report.subject[len(NODE) + 1:],
+                    _SEVERITIES.get(str(values.pop(LEVEL, '')), ERROR),
                     status.message.removesuffix(f'; {advice}'), advice, values))
         self.latest.update(found)
 

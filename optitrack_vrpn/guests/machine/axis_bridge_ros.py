@@ -17,6 +17,7 @@ from optitrack_vrpn.core.doubt import doubt_of
 from optitrack_vrpn.core.errors import TransportError
 from optitrack_vrpn.core.names import ros_name
 from optitrack_vrpn.core.severity import ERROR, INFO, WARN
+from optitrack_vrpn.core.status import StatusReport
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.guests.machine.axes_mapper import AxesSample, AxesStatus, AxisMapper
 from optitrack_vrpn.guests.machine.axes_settings import AxisBridgeSettings
@@ -128,10 +129,10 @@ class AxisBridge(SettingsNode[AxisBridgeSettings]):
         self, mapper: AxisMapper, body: str, reporter: Reporter, message: DiagnosticStatus,
     ) -> None:
         """Process the state of a body, on the executor's thread."""
-        values = {pair.key: pair.value for pair in message.values}
-        if reporter.accept(values.get('session', ''), time.monotonic_ns()):
+        report = StatusReport.of(message)
+        if reporter.accept(report.session, time.monotonic_ns()):
             with self._lock:
-                mapper.doubt(body, doubt_of(values))
+                mapper.doubt(body, doubt_of(report.values))
 
     def _watch_publishers(self) -> None:
         for one in self._inputs:

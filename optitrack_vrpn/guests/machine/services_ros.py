@@ -16,6 +16,7 @@ from typing import Any, Callable, Mapping, Optional, Sequence, Union
 
 from diagnostic_msgs.msg import DiagnosticArray
 from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.core.status import StatusReport
 from optitrack_vrpn.guests.machine.axis import Axis
 from optitrack_vrpn.guests.machine.machine import Machine
 from optitrack_vrpn.guests.machine.setpoints import Mode
@@ -243,7 +244,7 @@ class GantryClient(BackgroundNode):
         """Return name, mode and cells of each axis, and their age (s)."""
         if self._axes is None:
             return [], float('inf')
-        return [(status.name, status.message, {pair.key: pair.value for pair in status.values})
+        return [(status.name, status.message, StatusReport.of(status).values)
                 for status in self._axes.status], time.monotonic() - self._seen_s
 
     def command(self, service: str, values: Mapping[str, Value]) -> list[str]:

@@ -23,6 +23,7 @@ from geometry_msgs.msg import PoseStamped
 import numpy as np
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.names import ros_name
+from optitrack_vrpn.core.status import StatusReport
 from optitrack_vrpn.guests.rgbd.camera_node_ros import (
     image_message, info_message, make_header, pose_message, transform_message)
 from optitrack_vrpn.guests.rgbd.files_io import Sequence
@@ -231,13 +232,11 @@ class RgbdPlay(Node):
 
     def _on_diagnostics(self, message: DiagnosticArray) -> None:
         for status in message.status:
-            values = {each.key: each.value for each in status.values}
-            try:
-                counts = Received(*(int(values[key]) for key in (
-                    'colour images', 'depth images', 'pairs')))
-            except (KeyError, ValueError):
-                continue
-            self._counts[status.name.partition(':')[0]] = time.monotonic(), counts
+            report = StatusReport.of(status)
+            counts = [count for key in ('colour images', 'depth images', 'pairs')
+                      if (count := report.count(key)) is not None]
+            if len(counts) == 3:
+                self._counts[report.node] = time.monotonic(), Received(*counts)
 
     def _wait_for_counts(self, listeners: int, since: float) -> None:
         """Wait until so many listeners have counted their images since a time."""

@@ -10,11 +10,13 @@ import threading
 import time
 from typing import Any
 
-from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import PoseStamped
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.rotation import angles_from_quat
 from optitrack_vrpn.core.settings.parameters import sift
+from optitrack_vrpn.core.severity import ERROR
+from optitrack_vrpn.core.status import StatusReport
 from optitrack_vrpn.node.base.process import check_domain, explained, leave_by_force, LEAVE_S
 from optitrack_vrpn.node.node import OptitrackVrpnNode
 from optitrack_vrpn.sim.demo.table import BodyRow
@@ -184,18 +186,17 @@ class Chain:
 
     def _take_diagnostics(self, message: DiagnosticArray) -> None:
         for status in message.status:
-            what = status.name.partition(': ')[2]
-            values = {pair.key: pair.value for pair in status.values}
-            if what == 'clock':
-                self.clock = values
-            elif what == 'connection':
-                self.connection = status.message
-                if status.level == DiagnosticStatus.ERROR:
-                    self.trouble = status.message
-            elif what.startswith('body ') and what[5:] not in self._bodies:
-                topic = self._bodies[what[5:]] = BodyTopic(values.get('frame', ''))
+            report = StatusReport.of(status)
+            if report.subject == 'clock':
+                self.clock = report.values
+            elif report.subject == 'connection':
+                self.connection = report.message
+                if report.severity is ERROR:
+                    self.trouble = report.message
+            elif report.body and report.body not in self._bodies:
+                topic = self._bodies[report.body] = BodyTopic(report.values.get('frame', ''))
                 self._view.create_subscription(
-                    PoseStamped, self.topic(what[5:]), topic.take, _QOS)
+                    PoseStamped, self.topic(report.body), topic.take, _QOS)
 
     def _take_tf(self, message: TFMessage) -> None:
         for transform in message.transforms:

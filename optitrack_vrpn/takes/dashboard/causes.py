@@ -9,8 +9,9 @@ import math
 from typing import Any
 
 from optitrack_vrpn.core.severity import ERROR, INFO
+from optitrack_vrpn.core.status import number_of
 from optitrack_vrpn.stream.bodies.states import State
-from optitrack_vrpn.takes.dashboard.lab import age, figure, Lab, LabBody, LabReport
+from optitrack_vrpn.takes.dashboard.lab import age, Lab, LabBody, LabReport
 from optitrack_vrpn.telling.catalogue import CAUSES, Finding, merge
 from optitrack_vrpn.telling.rules import rate_findings
 
@@ -58,7 +59,7 @@ def _of_a_body(body: LabBody, lab: Lab, now: float) -> list[Finding]:
         return [Finding(word, name, {'detail': f' ({reason})'})] if word in _STATES else []
     if sign == 'ok' or word != State.TRACKED.value:
         return []
-    rate, nominal = (figure(body.report.values, key) or 0.0
+    rate, nominal = (number_of(body.report.values, key) or 0.0
                      for key in ('rate_hz', 'nominal_rate_hz'))
     slow = rate_findings({body.name: rate}, 0.0, nominal)
     return [Finding(one.key, name, one.figures) for one in slow] or [

@@ -23,6 +23,7 @@ from optitrack_vrpn.control.endpoint_ros import (
     CONTROL_QOS, Dialect, find_dialects, INFO_LISTENER_QOS, install_messages)
 from optitrack_vrpn.control.protocol import Kind
 from optitrack_vrpn.core.names import printable
+from optitrack_vrpn.core.status import StatusReport
 from optitrack_vrpn.node.base.tool_node import ToolNode
 from optitrack_vrpn.node.graph.conflicts import base_name, full_name, state_services
 from optitrack_vrpn.takes.dashboard.control import ControlLog, System
@@ -157,8 +158,7 @@ class Feed:
             for message, info in taken(subscription):
                 at = now - waited_s(info)
                 for status in getattr(message, 'status', (message,)):
-                    self._lab.add_report(status.name, ord(status.level), status.message, {
-                        pair.key: pair.value for pair in status.values}, at)
+                    self._lab.add_report(StatusReport.of(status), at)
         now_ns = round(now * 1e9)
         for message, _ in taken(self._bridges):
             self._vehicles.heard(claim_of(message.name, message.hardware_id, {

@@ -20,6 +20,7 @@ from typing import Any, Optional
 from optitrack_vrpn.core.names import printable
 from optitrack_vrpn.core.rotation import rotate
 from optitrack_vrpn.core.severity import INFO, STALE
+from optitrack_vrpn.core.status import number_of, StatusReport
 from optitrack_vrpn.drivers.link import LinkState
 from optitrack_vrpn.stream.bodies.states import State
 
@@ -50,15 +51,6 @@ BODIES, MARKERS, LINES = 1, 2, 3
 BONE, PLATE, FORCE = range(3)
 #: Chosen: length of a force in the view (m/N), and half the length of the axes of a plate (m).
 _M_PER_N, _PLATE_M = 0.001, 0.25
-
-
-def figure(values: Mapping[str, str], key: str, scale: float = 1.0) -> Optional[float]:
-    """Return a number of a diagnostic; None if it is missing or not finite."""
-    try:
-        value = float(values[key]) * scale
-    except (KeyError, ValueError):
-        return None
-    return value if math.isfinite(value) else None
 
 
 @dataclass
@@ -202,18 +194,12 @@ class Lab:
         self.plates: dict[str, tuple[float, ...]] = {}
         self._last_index = 0
 
-    def add_report(
-        self, name: str, level: int, message: str, values: Mapping[str, str], now: float,
-    ) -> None:
-        """
-        Take a diagnostic of the node of this package; others are ignored.
-
-        :param name: ``NODE: SUBJECT``; the subject is ``body NAME``, or one of the others.
-        """
-        node, _, subject = name.partition(': ')
-        node, message = printable(node), printable(message, 800)
-        if subject.startswith('body ') and 'state' in values:
-            self._update_body(node, printable(subject[5:]), level, message, values, now)
+    def add_report(self, report: StatusReport, now: float) -> None:
+        """Take a diagnostic of the node of this package; others are ignored."""
+        node, message = printable(report.node), printable(report.message, 800)
+        level, subject, values = report.severity, report.subject, report.values
+        if report.body and 'state' in values:
+            self._update_body(node, printable(report.body), level, message, values, now)
         elif subject in ('connection', 'clock', 'frames') and (
                 node in self.nodes or len(self.nodes) < _MOST_NODES):
             self.nodes.setdefault(node, {}).setdefault(subject, LabReport()).update(
@@ -235,7 +221,7 @@ class Lab:
             self._by_frame.pop(body.frame, None)
             body.frame = frame
         self._by_frame[frame], body.world = body, values.get('world', '')
-        body.count(now, figure(values, 'published'), figure(values, 'latency_p50_us', 1e-3))
+        body.count(now, number_of(values, 'published'), number_of(values, 'latency_p50_us', 1e-3))
         if values['state'] != State.TRACKED.value and body.pose:
             body.lost_at = now
 
@@ -300,8 +286,8 @@ class Lab:
                 'motive_name': printable(body.report.values.get('motive_name', '')), 'sign': sign,
                 'state': word, 'reason': reason,
                 'rate_hz': rate and round(rate, 2),
-                'latency_ms': figure(values, 'latency_p50_us', 1e-3),
-                'jitter_ms': figure(values, 'jitter_p99_us', 1e-3),
+                'latency_ms': number_of(values, 'latency_p50_us', 1e-3),
+                'jitter_ms': number_of(values, 'jitter_p99_us', 1e-3),
                 'lost_s': age(now, body.lost_at), 'age_s': age(now, body.pose_at),
                 'report_age_s': age(now, body.report.at),
                 'position': [round(x, 4) for x in body.pose[:3]],

@@ -17,6 +17,7 @@ from lifecycle_msgs.srv import GetState
 from nav_msgs.msg import Odometry
 from optitrack_vrpn.cli.rows_io import checks
 from optitrack_vrpn.core.checks import CheckResult, cleaned, warn
+from optitrack_vrpn.core.status import StatusReport
 from optitrack_vrpn.node.base.tool_node import ask_all, SLICE_S, ToolNode
 from optitrack_vrpn.node.graph.conflicts import base_name, full_name, NAMELESS, state_services
 from optitrack_vrpn.node.graph.processes import discovery_variables
@@ -162,10 +163,11 @@ class GraphView(ToolNode):
             return count
 
         def diagnose(array: DiagnosticArray) -> None:
-            for status in array.status:
+            for report in map(StatusReport.of, array.status):
                 for node in nodes:
-                    if status.name.endswith(f'{base_name(node.name)}: connection'):
-                        node.connection = status.message
+                    if report.subject == 'connection' and report.node.endswith(
+                            base_name(node.name)):
+                        node.connection = report.message
 
         subscriptions = [self.node.create_subscription(
             DiagnosticArray, '/diagnostics', diagnose, 50)] if nodes else []
