@@ -3,14 +3,10 @@
 """All bodies of a frame in one message: for Crazyswarm2, and for viewers."""
 
 import sys
-from types import SimpleNamespace
 
 from geometry_msgs.msg import PoseArray, PoseStamped
 from hypothesis import given, strategies as st
-from nav_msgs.msg import Odometry
-from optitrack_vrpn.node.settings import NodeSettings
-from optitrack_vrpn.node.shared_output import FrameCollector, NamedPose, SharedOutput
-from pipeline_kit import make_pipeline, pose_report
+from optitrack_vrpn.node.shared_output import FrameCollector, NamedPose
 import pytest
 from rclpy.duration import Duration
 from rclpy.qos import QoSProfile, ReliabilityPolicy
@@ -78,31 +74,6 @@ def test_no_frame_is_given_twice_in_a_row_and_none_is_empty(steps, batch):
     found = collect(FrameCollector(100.0), frames, batch)
     assert all(names for _, names in found)
     assert all(one[0] != other[0] for one, other in zip(found, found[1:]))
-
-
-@pytest.mark.ros
-@pytest.mark.parametrize('smoothed', [('b',), NAMES])
-def test_a_delay_subtracted_from_the_stamps_of_bodies_does_not_split_frames(smoothed):
-    """Frames were grouped by the stamps of the bodies, and older than the greatest age."""
-    sent = []
-    publisher = SimpleNamespace(get_subscription_count=lambda: 1, publish=sent.append)
-    output = SharedOutput(lambda *_: publisher, None)
-    output.create_publishers(NodeSettings(outputs=('pose_array',)))
-    pipeline = make_pipeline('sender', estimates={name: {
-        'lowpass.cutoff_hz': 0.9, 'lowpass.compensate_delay': True} for name in smoothed})
-    seen = set()
-    for number, stamp in enumerate(stamps(100, 400)):
-        now = stamp - START
-        samples = pipeline.process([pose_report(
-            name, stamp, (place + 0.001 * number, 1.0, 0.0)) for place, name in enumerate(NAMES)],
-            now, START).samples
-        seen |= {stamp - sample.stamp_ns > 500 * MS for sample in samples}
-        output.publish(samples, lambda stamp=stamp: stamp, 500 * MS)
-    assert True in seen, 'the stamps of some bodies are older than the greatest age'
-    assert len(sent) > 300
-    assert {len(message.poses) for message in sent[50:]} == {3}
-    times = [stamp_ns(message) for message in sent]
-    assert all(5 * MS < b - a < 15 * MS for a, b in zip(times[50:], times[51:])), 'each frame once'
 
 
 # -- the node -------------------------------------------------------------------------------------
@@ -262,31 +233,3 @@ def test_each_output_of_each_body_has_its_own_rate(tmp_path, console):
             transforms.wait(count + 3)
             times = [stamp_ns(message.transforms[0]) for message in transforms.messages(count)]
             assert len(times) < (times[-1] - times[0]) / (100 * MS) + 2, 'it is another rate'
-
-
-@pytest.mark.ros
-@pytest.mark.network
-@pytest.mark.timeout(60)
-def test_the_own_message_of_a_robot_can_have_velocities():
-    with Observer('robot') as observer, NodeProcess(
-            '--rate', '100', '--port', '0', tool='motive_sim', ros=False) as sim:
-        port = int(sim.wait_for(r'listening on .*:(\d+)')[1])
-        with NodeHere({'server': '127.0.0.1', 'port': port, 'outputs': ['odom', 'own'],
-                       'own_velocity': True, 'rates.own': 20.0}) as here:
-            here.activate()
-            wait_until(lambda: observer.node.get_topic_names_and_types(), what='topics')
-            wait_until(lambda: any(name.endswith('/own') for name, _ in
-                                   observer.node.get_topic_names_and_types()), what='own')
-            (body, *_) = [name.removesuffix('/own') for name, _ in
-                          observer.node.get_topic_names_and_types() if name.endswith('/own')]
-            odometry = observer.listen(Odometry, f'{body}/odom', own_qos())
-            own = observer.listen(Odometry, f'{body}/own', own_qos())
-            own.wait(30)
-            same = {stamp_ns(message): message for message in odometry.messages()}
-            messages = [message for message in own.messages() if stamp_ns(message) in same]
-            assert len(messages) > 20
-            assert all(same[stamp_ns(message)] == message for message in messages)
-            assert messages[0].child_frame_id == body.strip('/')
-            assert rate_of([stamp_ns(message) for message in own.messages()]) == pytest.approx(
-                20.0, rel=0.1)
-            assert 'fixed' in observer.set_all({'own_velocity': False})

@@ -21,6 +21,9 @@ LAUNCH_ARGUMENTS['record_folder'] = _RECORD
 #: Parameters of nodes, also as ``bodies.NAME.SETTING`` by the name of the setting alone.
 SETTINGS: dict[str, str] = {
     'record_folder': _RECORD,
+    'lowpass.compensate_delay': 'stamps are those of the frames; the status has the delay of the '
+                                'low-pass (lowpass_delay_s)',
+    'own_velocity': 'add odom to outputs, with rates.odom and bodies.NAME.rates.odom',
     'mapper.invalid': 'an invalid axis is NaN; datagram.header and json have validity bits',
 }
 #: Values of parameters.

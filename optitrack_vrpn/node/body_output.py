@@ -147,7 +147,7 @@ class BodyOutput:
         names, rates = self.channel.names, settings.rates_of(self.channel.names.motive)
         before, self._rows = self._rows, {}
         for name in KINDS:
-            kind = settings.kind(name)
+            kind = KINDS[name]
             if not kind.per_body:
                 continue
             if name not in settings.outputs:

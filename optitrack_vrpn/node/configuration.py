@@ -223,8 +223,8 @@ _STAGES: dict[str, tuple[tuple[str, ...], Callable[[NodeSettings], Any]]] = {
     'templates': (('topics', 'frames'), _templates),
     'reserved_frames': (('frames',), lambda settings: tuple(filter(None, (
         settings.frames.world, settings.frames.world_ned, settings.frames.parent)))),
-    'estimate': (('outputs', 'velocity_source', 'own_velocity', 'world_offset', 'lowpass',
-                  'motion', 'learn_noise'), _estimate)}
+    'estimate': (('outputs', 'velocity_source', 'world_offset', 'lowpass', 'motion',
+                  'learn_noise'), _estimate)}
 
 
 def check_installed(outputs: Iterable[str]) -> None:

@@ -158,8 +158,7 @@ def publish_samples(
     Publish samples in order; the transforms of one frame go out in one message.
 
     Consecutive samples of the same ``frame_ns`` form a frame, until a body occurs twice: frames
-    that arrive together can have the same stamp. Ages are computed from ``frame_ns``: the delay
-    that a low-pass subtracts from a stamp is no waiting.
+    that arrive together can have the same stamp.
 
     :param outputs: publishers by body; those of a new body do not exist yet.
     :param tf_way: joins the transforms of a frame to a message, and publishes it.
@@ -250,8 +249,7 @@ def _publish_other(row: 'OutputRow', sample: tuple[Any, ...], stamp: bytes) -> N
         if motion is None:
             return
         fields: tuple[Any, ...] = motion
-        # The motion estimate is of the measured pose: a low-pass changes the pose of the sample,
-        # and can change its stamp.
+        # The motion estimate is of the measured pose: a low-pass changes the pose of the sample.
         (stamp_ns, position, quat, velocity, acceleration, rate, change, body_velocity, body_rate,
          twist_covariance, pose_covariance) = fields
         if row.rate is not None and not row.rate.take(stamp_ns):

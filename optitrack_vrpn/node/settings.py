@@ -20,7 +20,7 @@ from optitrack_vrpn.core.settings.schema import Change, checked, section, settin
 from optitrack_vrpn.drivers.config import ClientConfig
 from optitrack_vrpn.drivers.table import DEFAULT, source_settings, SOURCES
 from optitrack_vrpn.node.topic_kinds import (
-    Content, DEFAULT_OUTPUTS, FOLLOWS, KINDS, RATES, SERVER_CONTENTS, TopicKind)
+    Content, DEFAULT_OUTPUTS, FOLLOWS, KINDS, RATES, SERVER_CONTENTS)
 from optitrack_vrpn.stream.bodies.settings import BodyConfig, Selection, settings_for
 from optitrack_vrpn.stream.clock.types import StampConfig
 from optitrack_vrpn.stream.motion.lowpass import LowpassConfig
@@ -202,8 +202,6 @@ class NodeSettings:
     outputs: tuple[str, ...] = setting(
         DEFAULT_OUTPUTS, choices=tuple(KINDS), change=Change.ANY_TIME,
         doc='what is published; see the table of outputs in docs/parameters.md')
-    own_velocity: bool = setting(False, doc=(
-        'the output own is an Odometry as odom, 8 times as large, in place of a PoseStamped'))
     rates: type(RATES) = section(RATES)  # type: ignore[valid-type]
     topics: TopicSettings = section(TopicSettings())
     frames: FrameSettings = section(FrameSettings())
@@ -213,8 +211,8 @@ class NodeSettings:
     max_age_s: float = setting(
         0.25, unit='s', low=0.0, high=3600.0, name='stamps.max_age_s', doc=(
             'a pose older than this, or as far in the future (stamps.mode: sender), is not '
-            'published; stamps.latency_ms and the delay subtracted '
-            'by lowpass.compensate_delay do not count; 0 publishes poses of any age'))
+            'published; stamps.latency_ms does not count; 0 publishes '
+            'poses of any age'))
     load_shedding: bool = setting(True, change=Change.ANY_TIME, doc=(
         'while this computer cannot keep up, skip whole frames, evenly, so that the others are '
         'on time; false publishes all, late, up to stamps.max_age_s'))
@@ -233,16 +231,9 @@ class NodeSettings:
     body_rates: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Rates of single bodies, by name or pattern and ``rates.OUTPUT``."""
 
-    def kind(self, name: str) -> TopicKind:
-        """Return an output as it is computed: ``own`` with velocities is an odometry."""
-        kind = KINDS[name]
-        return kind if name != 'own' or not self.own_velocity else kind._replace(
-            message=KINDS['odom'].message, fill=KINDS['odom'].fill, sizes=KINDS['odom'].sizes,
-            content=Content.ODOMETRY)
-
     def contents(self) -> frozenset[Content]:
         """Return what the messages of single bodies are filled with from a sample."""
-        found = frozenset(self.kind(name).content for name in self.outputs)
+        found = frozenset(KINDS[name].content for name in self.outputs)
         return found - SERVER_CONTENTS if self.velocity_source == 'server' else found
 
     def rates_of(self, body: str) -> dict[str, float]:

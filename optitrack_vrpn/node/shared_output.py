@@ -7,9 +7,7 @@ Topics that all bodies share: ``poses`` for Crazyswarm2, ``pose_array`` for view
 
 Crazyswarm2 requests a deadline of 10 ms, and DDS connects it only to a publisher that offers a
 deadline that is not longer. Both topics with poses contain TRACKED bodies only; a frame without
-one is not published. A message has the stamp of its frame, from which no low-pass subtracts its
-delay: bodies can have different delays, and the oldest of their stamps would run backwards when
-such a body comes into view.
+one is not published. A message has the stamp of its frame.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ KINDS: dict[str, TopicKind] = {kind.name: kind for kind in (
     TopicKind(
         'own', 'geometry_msgs/msg/PoseStamped', '{body}/{kind}', False, Computed.SUBSCRIBED,
         'pose in ENU for the robot itself, over WiFi: 50 Hz, best effort (`rates.own`, '
-        '`qos.own`); as odom with own_velocity', 'enu', 'fill_pose', (3, 4),
+        '`qos.own`)', 'enu', 'fill_pose', (3, 4),
         content=Content.POSE, rate_hz=50.0),
     TopicKind(
         'tf', 'tf2_msgs/msg/TFMessage', '/tf', True, Computed.SUBSCRIBED,

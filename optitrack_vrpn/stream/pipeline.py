@@ -253,8 +253,7 @@ class Pipeline:
                     channel, stamp_ns, position, quat)
             # Order: stamps of one body rise.
             if stamp_ns <= channel.last_stamp_ns:
-                # The host's clock was set back a little, or a low-pass has just begun to subtract
-                # its delay.
+                # The host's clock was set back a little.
                 channel.dropped[Disposition.STAMP_NOT_RISING] += 1
                 channel.last_sender_ns = -1
                 continue

@@ -115,8 +115,7 @@ class Sample(NamedTuple):
 
     :ivar channel: its body.
     :ivar stamp_ns: on the host's clock (ns since the Unix epoch).
-    :ivar frame_ns: stamp of its frame (ns), equal for all bodies of the frame: ``stamp_ns``
-        without the delay that a low-pass subtracts.
+    :ivar frame_ns: stamp of its frame (ns), equal for all bodies of the frame.
     :ivar position: in ENU (m).
     :ivar quat_xyzw: rotation from FLU to ENU, of unit norm, with continuous sign.
     :ivar motion: motion estimate; None if it has no subscriber or is not known.
@@ -135,7 +134,7 @@ class ServerMotion(NamedTuple):
     A velocity or acceleration of the base, sent by the server for a pose that became a sample.
 
     :ivar channel: its body.
-    :ivar stamp_ns: stamp of that pose, without the delay of a low-pass.
+    :ivar stamp_ns: stamp of that pose.
     :ivar is_velocity: True for velocities (m/s, rad/s), False for accelerations.
     :ivar linear: linear part, along ENU's axes.
     :ivar angular: angular part, along ENU's axes.

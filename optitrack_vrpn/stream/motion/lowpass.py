@@ -47,9 +47,11 @@ class LowpassConfig:
         'smooth poses with a causal Butterworth low-pass of this cutoff frequency (-3 dB); 0 '
         'switches it off'))
     order: int = 5
-    compensate_delay: bool = setting(False, doc=(
-        'subtract the delay of the low-pass from the stamps, so that pose and stamp agree; poses '
-        'and pose_array keep the stamp of the frame'))
+    compensate_delay: bool = False
+    """
+    Subtract the present lag from the stamps, so that pose and stamp agree: the gantry compares
+    a measurement with the position commanded at its stamp. Poses of the node keep their stamps.
+    """
 
     def check(self) -> None:
         """Import the filter design: it takes a second, which must not delay the first pose."""
