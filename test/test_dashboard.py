@@ -13,7 +13,7 @@ from optitrack_vrpn.core.status import StatusReport
 from optitrack_vrpn.takes.dashboard.access import Access, Right
 from optitrack_vrpn.takes.dashboard.causes import find, FindingLog
 from optitrack_vrpn.takes.dashboard.control import ControlLog, System
-from optitrack_vrpn.takes.dashboard.lab import Lab
+from optitrack_vrpn.takes.dashboard.lab import FORCE, Lab, line_frame, plate_lines
 from optitrack_vrpn.takes.dashboard.takes_io import Takes
 import pytest
 
@@ -179,6 +179,15 @@ def test_a_frame_contains_recent_poses_with_their_ages():
     index, age_ms, *pose = struct.unpack('<HH7f', frame[8:])
     assert (kind, count, age, age_ms, tuple(pose)) == (1, 1, 0.25, 250, POSE)
     assert index == fed.lab.bodies['mocap: b'].index
+
+
+def test_a_force_is_drawn_from_the_middle_of_its_plate_and_no_line_that_is_none():
+    upside_down = (2.0, 0.0, 0.0, 0.0)    # of no unit norm
+    lines = plate_lines((1.0, 2.0, 0.0, *upside_down), (0.0, 100.0, -500.0))
+    assert lines[-1] == ((1.0, 2.0, 0.0), pytest.approx((1.0, 1.9, 0.5)), FORCE)
+    assert plate_lines((1.0, 2.0, 0.0, 0.0, 0.0, 0.0, 0.0), (0.0, 0.0, 1.0)) == []
+    frame = line_frame([*lines, ((math.nan, 0.0, 0.0), (0.0, 0.0, 0.0), FORCE)])
+    assert struct.unpack_from('<BBHf', frame) == (3, 0, 3, 0.0) and len(frame) == 8 + 3 * 28
 
 
 def test_the_history_is_of_the_last_minute():

@@ -45,6 +45,18 @@ GATE_TESTS, VEHICLE_TESTS, SERIAL_TESTS, LOOP_TESTS, AXIS_TESTS, AXES_TESTS, PAI
         'autopilot_gate', 'autopilot_vehicle', 'autopilot_transport', 'gantry_loop',
         'gantry_axis', 'axes', 'rgbd_pairing', 'rgbd_posegraph'))
 ROWS = (
+    ('core/names.py', 'fullmatch(made) and', 'fullmatch(made) or', 'test/test_names.py'),
+    ('core/names.py', "title if rule == 'unchanged' else ''", "''", 'test/test_names.py'),
+    ('stream/pipeline.py', 'quat = continued(quat_xyzw, quat)', 'pass',
+     'test/test_pipeline.py -k sign'),
+    ('core/settings/parameters.py', '    if of_other_drivers([name]):\n        return True\n', '',
+     'test/test_parameters_files.py -k without'),
+    ('takes/take_io.py', 'len(sizes), size=_SAMPLED', 'len(sizes), size=0',
+     'test/test_recording_findings.py -k parents'),
+    (FIGURES, 'np.maximum(intervals, median_ns)', 'intervals', CORPUS),
+    (REMARKS, 'BUNCHED_SHARE = 0.02', 'BUNCHED_SHARE = 0.5', CORPUS),
+    ('takes/dashboard/lab.py', '    if not norm:\n        return []', '    norm = norm or 1.0',
+     'test/test_dashboard.py'),
     (STREAMS, 'if not binding.resumed:', 'if True:', TURNED),
     (STREAMS, ' and (\n                self._publishers[used] == self._publisher):', ':', ANOTHER),
     (STREAMS, 'late = bool(usual_ns) and', 'late = False and', ANOTHER),
