@@ -183,7 +183,7 @@ CORPUS = {
     'ahead by 1 ms': (lambda: take_of(arriving(body(**QUIET), -0.001)), ['no fault']),
     'an hour ahead': (lambda: take_of(arriving(body(**QUIET), -3600.0)), ['other clock']),
     # -- stamps of arrivals --
-    'stamped by arrival': (lambda: take_of(received(circling(rate=100), 0.02)),
+    'stamped by arrival': (lambda: take_of(received(circling(rate=100, radius=1.2), 0.02)),
                            ['short gaps', 'seldom seen', 'bunched']),
     'stamped 1 ms late': (lambda: take_of(received(circling(rate=100), 0.001)), ['no fault']),
     # -- two bodies in one place --

@@ -25,6 +25,9 @@ function make(tag, attributes = {}, ...children) {
   return element;
 }
 
+// A long name is broken behind its underscores.
+const breakable = name => name.split(/(?<=_)/).flatMap((part, i) => i ? [make('wbr'), part] : [part]);
+
 function patch(old, fresh) {    // in place, so that focus and selection stay
   if (old.isEqualNode(fresh)) return;
   if (old.nodeName !== fresh.nodeName || !old.attributes) return old.replaceWith(fresh);
@@ -211,7 +214,7 @@ function showBodies(bodies) {
     const title = body.motive_name && body.motive_name !== body.name ? body.motive_name : '';
     const live = body.sign !== 'lost';
     return make('tr', {className: body.sign, 'data-body': body.index},
-      make('th', {scope: 'row'}, make('button', {className: 'name', title}, body.name)),
+      make('th', {scope: 'row'}, make('button', {className: 'name', title}, ...breakable(body.name))),
       make('td', {className: 'state'}, make('span', {className: 'mark'}, MARK[body.sign]),
         make('b', {}, body.state), body.reason ? make('small', {}, body.reason) : null),
       ...[0, 1, 2].map(i => make('td', {}, number(live ? body.position[i] : null, 3))),
