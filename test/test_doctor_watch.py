@@ -19,8 +19,8 @@ import pytest
 
 
 def pose(name, time_s, x=None, quat=(0.0, 0.0, 0.0, 1.0)):
-    """Make a pose of a body that moves along x unless stated otherwise."""
-    place = (math.sin(time_s) if x is None else x, 1.0, 2.0)
+    """Make a pose of a body that moves along x unless stated otherwise; 'B' is beside 'A'."""
+    place = (math.sin(time_s) if x is None else x, 2.0 if name == 'B' else 1.0, 2.0)
     return PoseReport(name, 0, round((50.0 + time_s) * 1e9), place, quat)
 
 

@@ -7,10 +7,13 @@ import string
 from hypothesis import given, strategies as st
 from optitrack_vrpn.core.severity import INFO
 from optitrack_vrpn.core.stats import Intervals
+from optitrack_vrpn.drivers.frames import Body, Frame
 from optitrack_vrpn.stream.bodies.states import BodyStatus, State
 from optitrack_vrpn.telling.catalogue import CAUSES, Finding, merge, Span
-from optitrack_vrpn.telling.facts import BodyFacts, StreamFacts
-from optitrack_vrpn.telling.rules import body_findings, rate_findings, stream_findings
+from optitrack_vrpn.telling.facts import BodyFacts, facts_of_body, StreamFacts, Twins
+from optitrack_vrpn.telling.rules import (
+    body_findings, condition_findings, rate_findings, stream_findings)
+from pipeline_kit import make_pipeline, MS, S
 import pytest
 
 
@@ -57,3 +60,34 @@ def test_a_slow_body_is_named_and_slow_cameras_are_not_blamed_on_bodies():
     assert rate_findings({'a': 100.0, 'b': 100.0}, 120.0)[0].key == 'slow cameras'
     assert rate_findings({'a': 60.0})[0].key == 'display rate'
     assert rate_findings({'a': 60.0}, 60.0) == []
+
+
+def follow(places, seconds=4.0, step_ns=50 * MS):
+    """Look at bodies as the node does, in a pipeline; gives when each pair is found (s)."""
+    pipeline, twins, found = make_pipeline('arrival'), Twins(), {}
+    for now in range(S, S + round(seconds * S), step_ns):
+        # Noise, so that no pose is frozen, and the same of all.
+        noise = 1e-5 * (now // step_ns % 7)
+        pipeline.process([Frame(now, [
+            Body(name, 0, now, (x + noise, y, z), (0.0, 0.0, 0.0, 1.0))
+            for name, (x, y, z) in places(now / S - 1.0).items()])], now, 0)
+        pipeline.tick(now)
+        twins.update(pipeline.bodies, now)
+        for body in pipeline.bodies:
+            facts = facts_of_body(body, now, twins.of(body.names.motive))
+            for one in condition_findings(facts, 1.0):
+                found.setdefault((one.key, one.bodies), now / S - 1.0)
+    return found
+
+
+def test_two_bodies_of_one_set_of_markers_are_one_finding_after_two_seconds():
+    found = follow(lambda t: {
+        'b': (0.0, 1.0, 0.0), 'a': (0.0003, 1.0, 0.0), 'c': (0.0, 1.002, 0.0)})
+    assert list(found) == [('in one place', ('a', 'b'))]
+    assert found['in one place', ('a', 'b')] == pytest.approx(2.0, abs=0.2)
+
+
+def test_bodies_that_touch_for_a_moment_or_lie_beside_each_other_are_none():
+    assert not follow(lambda t: {
+        'a': (0.0, 1.0, 0.0), 'b': (0.0003 if t % 1.9 < 1.6 else 0.01, 1.0, 0.0)}, 8.0)
+    assert not follow(lambda t: {'a': (0.0, 1.0, 0.0), 'b': (0.0, 1.0, 0.0015)})

@@ -22,8 +22,8 @@ JUMPS, SWAP, NATNET, BONES, SESSIONS, CHANGES = (
     f'test/test_{name}.py' for name in (
         'bodies_jumps', 'bodies_swap', 'pipeline_natnet', 'skeletons', 'bodies_sessions',
         'bodies_change_log'))
-LINES, LINK, LOSS = (f'test/test_{name}.py' for name in (
-    'repetition', 'client_link', 'client_loss'))
+LINES, LINK, LOSS, FINDINGS = (f'test/test_{name}.py' for name in (
+    'repetition', 'client_link', 'client_loss', 'findings'))
 BODIES = 'stream/bodies'
 JUDGE, HYPOTHESES, LIMITS, TRACKER = (
     f'{BODIES}/{name}.py' for name in ('judge', 'hypotheses', 'limits', 'tracker'))
@@ -107,6 +107,10 @@ ROWS = (
     (REPETITION, '            if written:', '            if True:', LINES),
     (REPETITION, '            self._outage_written = False', '            pass', LINK),
     ('telling/catalogue.py', 'one.key, when, one.remedy', "one.key, when, ''", LINES),
+    (FACTS, 'if now_ns - since_ns[pair] >= _SAME_PLACE_NS:', 'if True:', FINDINGS),
+    (FACTS, 'if distance > _SAME_PLACE_M:', 'if False:', FINDINGS),
+    (FACTS, 'self._since_ns.get(pair, now_ns)', 'min([now_ns, *self._since_ns.values()])',
+     FINDINGS),
     (FACTS, 'self.facts.lossy or (', 'False or (', LOSS),
     (FACTS, ' and lost >= _FEWEST_MESSAGES', '', LOSS),
     (FACTS, 'now_ns - old.now_ns < 0.95 * window_ns or ', '', LOSS),

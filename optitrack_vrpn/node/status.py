@@ -29,7 +29,8 @@ from optitrack_vrpn.node.report import (
 from optitrack_vrpn.stream.clock.hostclock_io import HostClock
 from optitrack_vrpn.stream.pipeline import Pipeline
 from optitrack_vrpn.stream.roster import Sample, TrackedBody
-from optitrack_vrpn.telling.facts import BodyFacts, facts_of_body, facts_of_pipeline, LossWindow
+from optitrack_vrpn.telling.facts import (
+    BodyFacts, facts_of_body, facts_of_pipeline, LossWindow, Twins)
 from optitrack_vrpn.telling.log import problem_lines
 from optitrack_vrpn.telling.rules import lasting_findings
 from rclpy.clock import Clock, ClockType
@@ -188,6 +189,7 @@ class StatusReporter:
         self._clock = HostClock()
         self._diagnostics = Diagnostics(node, self._collect)
         self._loss = LossWindow()
+        self._twins = Twins()
         self._sources: Optional[_Sources] = None
         #: Tells the statuses of this node from those of another one with its bodies.
         self._session = secrets.token_hex(4)
@@ -262,7 +264,7 @@ class StatusReporter:
         fastest_hz: float,
     ) -> tuple[BodyFacts, StatusReport]:
         """Publish the state of one body, with the lock held; return its facts and entry."""
-        facts = facts_of_body(channel, now_ns)
+        facts = facts_of_body(channel, now_ns, self._twins.of(channel.names.motive))
         entry = body_entry(
             channel.names.ros, facts, channel.dispositions(),
             host_minus_arrival_ns, channel.estimator.lowpass_delay_s,
@@ -321,6 +323,7 @@ class StatusReporter:
                 self.latency.work.percentiles(), self.latency.latency.percentiles(),
                 self.latency.wait.percentiles(), pipeline.dropped, facts, RUNS))
             channels = pipeline.bodies
+            self._twins.update(channels, now_ns)
         bodies = self.publish(channels)
         facts.bodies = tuple(body for body, _ in bodies)
         for line in problem_lines(self._log.repetition, lasting_findings(facts), now_ns):

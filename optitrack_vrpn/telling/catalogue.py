@@ -318,7 +318,7 @@ CAUSES: Mapping[str, Cause] = {
         'gaps and speeds here are those of the network and the driver: record poses whose stamps '
         'are exposures (this node: stamps.mode tracking)', 'clock'),
     'in one place': Cause(
-        WARN, '{bodies} are in one place, {distance:.1f} mm apart (median)',
+        WARN, '{bodies} are in one place, {distance:.1f} mm apart',
         'Motive solves one set of markers twice: is a rigid body there twice, under two names? '
         'Delete one, or give them different arrangements of markers'),
     'two parents': Cause(

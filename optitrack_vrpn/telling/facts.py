@@ -21,8 +21,12 @@ MUCH = 0.01
 #: Fewest frames that are reported as a fault, and fewest poses that show a fault of the server.
 ENOUGH_FRAMES, ENOUGH_POSES = 3, 10
 _NO_INTERVALS = Intervals()
+_NO_TWIN = ('', 0.0)
 #: Counters of the protocol for what the node ignores.
 _IGNORED = ('malformed', 'bad_time', 'unknown_type', 'names_refused')
+#: Two bodies that are closer (m) for as long (ns) share their markers: real bodies cannot be
+#: there. As in the report of a take.
+_SAME_PLACE_M, _SAME_PLACE_NS = 0.001, 2_000_000_000
 #: Chosen: distance from the origin (m) that no capture volume has: positions beyond it are usually
 #: millimetres, of which 1 m has ten times as many.
 _FAR_M = 100.0
@@ -113,6 +117,8 @@ class BodyFacts:
     :ivar held: why time alone does not end its jump; '' if it does, or if there is none.
     :ivar held_s: how long it has lasted (s).
     :ivar accept_service: the service by which the user accepts the pose it jumped to; '' for none.
+    :ivar twin: a body in the same place for so long that they share their markers; '' for none.
+    :ivar twin_m: distance to that one (m).
     :ivar far_m: how far its last pose is from the origin (m), if no capture volume is so large.
     """
 
@@ -125,6 +131,8 @@ class BodyFacts:
     held_s: float = 0.0
     accept_service: str = ''
     far_m: float = 0.0
+    twin: str = ''
+    twin_m: float = 0.0
 
     @property
     def name(self) -> str:
@@ -216,6 +224,43 @@ class StreamFacts:
         return unsent if unsent > MUCH + 0.2 * lost else 0.0
 
 
+class Twins:
+    """Find bodies that are in one place: Motive solves one set of markers twice."""
+
+    def __init__(self) -> None:
+        self._since_ns: dict[tuple[str, str], int] = {}
+        self._twins: dict[str, tuple[str, float]] = {}
+
+    def update(self, channels: Iterable[TrackedBody], now_ns: int) -> None:
+        """
+        Compare the places of all tracked bodies; call it about once a second or more often.
+
+        :param now_ns: present time on the arrival clock (ns).
+        """
+        places = sorted(
+            (good[1], channel.names.motive) for channel in channels
+            if channel.gate.state is State.TRACKED
+            and (good := channel.gate.hypotheses.last_good) is not None)
+        since_ns: dict[tuple[str, str], int] = {}
+        self._twins = {}
+        for at, (place, name) in enumerate(places):
+            for other_place, other in places[at + 1:]:
+                if other_place[0] - place[0] > _SAME_PLACE_M:
+                    break    # they are sorted by x
+                distance = math.dist(place, other_place)
+                if distance > _SAME_PLACE_M:
+                    continue
+                pair = min(name, other), max(name, other)
+                since_ns[pair] = self._since_ns.get(pair, now_ns)
+                if now_ns - since_ns[pair] >= _SAME_PLACE_NS:
+                    self._twins[name], self._twins[other] = (other, distance), (name, distance)
+        self._since_ns = since_ns
+
+    def of(self, name: str) -> tuple[str, float]:
+        """Return the body in the same place and its distance (m); '' and 0 without one."""
+        return self._twins.get(name, _NO_TWIN)
+
+
 class Observation:
     """
     Collect what the rules need of a stream, beside the status of each body; in bounded memory.
@@ -251,25 +296,29 @@ class Observation:
         """Note that a body was seen at the place of another one."""
         self._exchanged[name] = other
 
-    def fill(self, seen: StreamFacts, channels: Iterable[TrackedBody], now_ns: int) -> None:
+    def fill(
+        self, seen: StreamFacts, channels: Iterable[TrackedBody], now_ns: int, twins: Twins,
+    ) -> None:
         """Write the bodies and the frames of all into the result."""
         # Gaps do not affect these intervals; they affect the node's own estimate for some seconds.
         intervals = {name: one.intervals() for name, one in self._of_bodies.items()}
         seen.bodies = tuple(facts_of_body(
-            channel, now_ns, intervals.get(name := channel.names.motive, _NO_INTERVALS),
+            channel, now_ns, twins.of(name := channel.names.motive),
+            intervals.get(name, _NO_INTERVALS),
             max(0, self._tracked.get(name, 0) - 1), self._exchanged.get(name, ''))
             for channel in channels)
         seen.all_intervals = self._all.intervals()
 
 
 def facts_of_body(
-    channel: TrackedBody, now_ns: int, intervals: Intervals = _NO_INTERVALS,
-    returns: int = 0, exchanged: str = '',
+    channel: TrackedBody, now_ns: int, twin: tuple[str, float] = _NO_TWIN,
+    intervals: Intervals = _NO_INTERVALS, returns: int = 0, exchanged: str = '',
 ) -> BodyFacts:
     """
     Return the facts of a body of a pipeline.
 
     :param now_ns: present time on the arrival clock (ns).
+    :param twin: the body in the same place, and its distance; see ``Twins.of``.
     :param intervals: its frames, where they were observed, like the next two.
     """
     gate = channel.gate
@@ -278,7 +327,7 @@ def facts_of_body(
     return BodyFacts(
         channel.status(now_ns), intervals, returns, exchanged, channel.all_too_old, held,
         gate.hypotheses.lasted_s if held else 0.0, channel.accept_service,
-        far_m if far_m > _FAR_M else 0.0)
+        far_m if far_m > _FAR_M else 0.0, *twin)
 
 
 def facts_of_pipeline(

@@ -122,11 +122,15 @@ def selection_findings(facts: StreamFacts) -> list[Finding]:
 
 
 def condition_findings(body: BodyFacts, max_age_s: float) -> list[Finding]:
-    """Find why nothing of a body is published although it is in view, and a wrong unit."""
+    """Find poses that are all too old, a wrong unit, and two bodies of one set of markers."""
     name = (body.name,)
     found = [Finding('too old', name, {'age': max_age_s})] if body.all_too_old else []
     if body.far_m:
         found.append(Finding('unit', name, {'far': body.far_m}))
+    if body.twin:    # one finding of both
+        found.append(Finding('in one place', (
+            min(body.name, body.twin), max(body.name, body.twin)), {
+                'distance': 1000.0 * body.twin_m}))
     return found
 
 
@@ -199,7 +203,8 @@ def body_findings(facts: StreamFacts) -> list[Finding]:
     # Bodies that are not tracked at the end come first, since a list is limited.
     bodies = sorted(facts.bodies, key=lambda body: body.state is State.TRACKED)
     exchanged: set[str] = set()    # a pair is one finding
-    return [finding for body in bodies for finding in _of_a_body(body, facts, exchanged)]
+    found = [finding for body in bodies for finding in _of_a_body(body, facts, exchanged)]
+    return list({(one.key, one.bodies, one.begin_s): one for one in found}.values())
 
 
 def _of_a_body(body: BodyFacts, facts: StreamFacts, exchanged: set[str]) -> list[Finding]:

@@ -22,7 +22,7 @@ from optitrack_vrpn.stream.pipeline import Pipeline
 from optitrack_vrpn.stream.roster import body_name, TrackedBody
 from optitrack_vrpn.telling.catalogue import Finding, merge
 from optitrack_vrpn.telling.doctor.results import Lift, ProbeResults, WatchedStream
-from optitrack_vrpn.telling.facts import ENOUGH_POSES, facts_of_pipeline, Observation
+from optitrack_vrpn.telling.facts import ENOUGH_POSES, facts_of_pipeline, Observation, Twins
 from optitrack_vrpn.telling.rules import (
     body_findings, clock_findings, rate_findings, stamp_findings, stream_findings)
 
@@ -282,6 +282,7 @@ class Watch:
         # of a busy computer that runs the doctor.
         self._pipeline = Pipeline(PipelineConfig(body=BodyConfig(stale_min_s=0.5)))
         self._observation = Observation(500)    # bodies, as many as the node has
+        self._twins = Twins()
         self._from: dict[str, Vector] = {}
         self._lifts: dict[str, Lift] = {}
 
@@ -315,6 +316,7 @@ class Watch:
     def tick(self, now_ns: int) -> None:
         """Detect silent bodies; call it ten times a second, like the node."""
         self._pipeline.tick(now_ns)
+        self._twins.update(self._pipeline.bodies, now_ns)
         self._note_changes()
         for channel in self._pipeline.bodies:
             if channel.gate.swapped_with:
@@ -349,6 +351,6 @@ class Watch:
         self.tick(now_ns)
         stream = self._stream
         pipeline = self._pipeline
-        self._observation.fill(stream, pipeline.bodies, now_ns)
+        self._observation.fill(stream, pipeline.bodies, now_ns, self._twins)
         facts_of_pipeline(pipeline, facts=stream)
         stream.lifts = tuple(self._lifts.values()) if self.lifting else None
