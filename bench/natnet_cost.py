@@ -1,33 +1,42 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Compare the processor time of NatNet and VRPN, from datagrams to samples, without sockets and ROS.
+Compare the processor time of NatNet and VRPN, without ROS.
 
-    python bench/natnet_cost.py --bodies 50 --rate 240
+    python bench/natnet_cost.py --bodies 50 --rate 240    from datagrams to samples
+    python bench/natnet_cost.py --sockets --bodies 20     the whole client, from the socket on
 
 Both receive the same poses. The tool prints the median of several runs, and the share of one core
-at the given rate.
+at the given rate. With --sockets a sender of each protocol streams from another process in turn,
+and the client waits between frames as in the node, so that its caches are cold.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+import functools
 from pathlib import Path
 import statistics
+import subprocess
 import sys
+import threading
 import time
 from typing import Any
 
 sys.path[len(sys.path):] = [str(Path(__file__).resolve().parent.parent)]
 
-from optitrack_vrpn.drivers.frames import Body as PoseReport  # noqa: E402
+from optitrack_vrpn import RUNS  # noqa: E402
+from optitrack_vrpn.drivers.config import ClientConfig  # noqa: E402
+from optitrack_vrpn.drivers.frames import Body as PoseReport, Item  # noqa: E402
 from optitrack_vrpn.drivers.natnet import codec  # noqa: E402
 from optitrack_vrpn.drivers.natnet.connection import NatNetConnection  # noqa: E402
 from optitrack_vrpn.drivers.natnet.definitions import encode_definitions  # noqa: E402
 from optitrack_vrpn.drivers.natnet.frames import encode_frame  # noqa: E402
 from optitrack_vrpn.drivers.natnet.messages import Held, ServerInfo  # noqa: E402
 from optitrack_vrpn.drivers.natnet.reports import name_table, Translator  # noqa: E402
+from optitrack_vrpn.drivers.table import make_source, source_settings  # noqa: E402
 from optitrack_vrpn.drivers.vrpn.codec import (  # noqa: E402
     encode_pose, MAX_DATAGRAM_SIZE, POSE_TYPE)
 from optitrack_vrpn.drivers.vrpn.connection import VrpnConnection  # noqa: E402
@@ -103,6 +112,53 @@ def natnet(world: NatNetWorld, frames: list[Any], version: tuple[int, int]) -> C
     return run
 
 
+class SampleSink:
+    """Make samples of frames, as the node does before it publishes; counts them."""
+
+    def __init__(self) -> None:
+        self._pipeline = Pipeline(PipelineConfig())
+        self.count = 0
+        self.flows = threading.Event()
+
+    def receive(
+        self, items: Sequence[Item], arrival_ns: int, host_minus_arrival_ns: int,
+    ) -> None:
+        """Process items."""
+        self.count += len(self._pipeline.process(items, arrival_ns, host_minus_arrival_ns))
+        if self.count > 1000:
+            self.flows.set()
+
+    def link_changed(self, change: object) -> None:
+        """Ignore changes."""
+
+
+def over_sockets(protocol: str, bodies: int, rate: int, seconds: float) -> float:
+    """Return the processor time of the client per frame (us)."""
+    name = 'latency_sender_natnet.py' if protocol == 'natnet' else 'latency_sender.py'
+    with subprocess.Popen(
+            [sys.executable, str(Path(__file__).with_name(name)), '--bodies', str(bodies),
+             '--rate', str(rate)], stdout=subprocess.PIPE, text=True) as sender:
+        assert sender.stdout is not None
+        port = int(sender.stdout.readline())
+        settings, config = source_settings(), ClientConfig(server='127.0.0.1')
+        if protocol == 'natnet':
+            settings = replace(settings, natnet=replace(settings.natnet, port=port))
+        else:
+            config = replace(config, port=port)
+        sink = SampleSink()
+        client = make_source(protocol, config, settings, sink)
+        client.start()
+        try:
+            assert sink.flows.wait(30.0), protocol
+            count, begin = sink.count, time.process_time()
+            time.sleep(seconds)
+            spent, frames = time.process_time() - begin, (sink.count - count) / bodies
+        finally:
+            client.stop()
+            sender.terminate()
+    return spent / frames * 1e6
+
+
 def main() -> None:
     """Run the comparison."""
     parser = argparse.ArgumentParser(description=__doc__.split('\n')[1])
@@ -110,7 +166,27 @@ def main() -> None:
     parser.add_argument('--rate', type=float, default=240.0)
     parser.add_argument('--frames', type=int, default=1000)
     parser.add_argument('--runs', type=int, default=5)
+    parser.add_argument('--sockets', action='store_true')
+    parser.add_argument('--seconds', type=float, default=3.0, help='of a run with --sockets')
     args = parser.parse_args()
+    ways = {name: functools.partial(
+        over_sockets, name.lower(), args.bodies, round(args.rate), args.seconds)
+        for name in ('VRPN', 'NatNet')} if args.sockets else _decoding(args)
+    found: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(args.runs):
+        for name, run in ways.items():
+            found[name].append(run())
+    print(f'{args.bodies} bodies at {args.rate:g} Hz, {RUNS}, median of {args.runs} runs')
+    print('| | us a frame | us a pose | share of a core | beside VRPN |\n|---|---|---|---|---|')
+    base = statistics.median(found['VRPN'])
+    for name, figures in found.items():
+        figure = statistics.median(figures)
+        print(f'| {name} | {figure:.0f} | {figure / args.bodies:.2f} | '
+              f'{figure * args.rate / 1e4:.1f} % | {figure / base:.2f} |')
+
+
+def _decoding(args: argparse.Namespace) -> dict[str, Callable[[], float]]:
+    """Return what decodes datagrams and gives the time per frame (us)."""
     scenario = scenario_from_mapping({
         'bodies': args.bodies, 'rate': args.rate, 'noise': {'position_mm': 0.1},
         'natnet': {'markers': 0}})
@@ -120,19 +196,12 @@ def main() -> None:
     for version in ((3, 0), (4, 1)):
         ways[f'NatNet {version[0]}.{version[1]}'] = natnet(
             NatNetWorld(scenario, world.names), frames, version)
-    found: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(args.runs):
-        for name, run in ways.items():
-            begin = time.process_time()
-            assert run() > 0.9 * args.bodies * args.frames, name
-            found[name].append((time.process_time() - begin) / args.frames * 1e6)
-    print(f'{args.bodies} bodies at {args.rate:g} Hz, median of {args.runs} runs')
-    print('| | us a frame | us a pose | share of a core | beside VRPN |\n|---|---|---|---|---|')
-    base = statistics.median(found['VRPN'])
-    for name, figures in found.items():
-        figure = statistics.median(figures)
-        print(f'| {name} | {figure:.0f} | {figure / args.bodies:.2f} | '
-              f'{figure * args.rate / 1e4:.1f} % | {figure / base:.2f} |')
+
+    def timed(name: str, run: Callable[[], int]) -> float:
+        begin = time.process_time()
+        assert run() > 0.9 * args.bodies * args.frames, name
+        return (time.process_time() - begin) / args.frames * 1e6
+    return {name: functools.partial(timed, name, run) for name, run in ways.items()}
 
 
 if __name__ == '__main__':

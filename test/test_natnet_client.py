@@ -354,7 +354,7 @@ def test_a_stopped_client_cannot_be_started():
 
 
 def test_a_stream_that_ended_is_replaced_by_that_of_the_other_protocol():
-    sink, quick = Sink(), Patience(*3 * (300_000_000,))
+    sink, quick = Sink(), Patience(1_500_000_000, 300_000_000)
     with simulated(protocol='vrpn') as vrpn, simulated() as server:
         config = client_config(port=vrpn.port, attempt_s=0.3)
         settings = replace(source_settings(), natnet=NatNetConfig(port=server.port))

@@ -5,6 +5,7 @@
 import json
 import os
 from pathlib import Path
+import random
 import re
 
 from optitrack_vrpn.core.errors import ConfigurationError
@@ -18,6 +19,7 @@ from optitrack_vrpn.drivers.vrpn.frames import to_frames
 import pytest
 from tool_kit import run_tool, start_tool
 
+S = 10**9
 UPRIGHT = (0.0, 0.0, 0.0, 1.0)
 TESTS = Path(__file__).resolve().parent
 
@@ -62,26 +64,40 @@ def test_the_table_says_what_a_protocol_can_do():
             check_server(protocol, server)
 
 
-def test_the_best_protocol_that_streams_is_chosen_and_kept_until_it_ends():
-    second, now = 10**9, 0
-    of = a, b, c = tuple(SOURCES)[:3]
-    for streams, wanted in ((of, a), ((b, c), b), ((c,), c), ((), '')):
-        choice, started, chosen = SourceChoice(of, now), [a], ''
-        for protocol in streams:
-            choice.changed(protocol, LinkState.STREAMING, 'poses', now)
-        for _ in range(50):
-            decision = choice.decide(now)
-            started += decision.start
-            chosen = chosen or decision.chosen
-            now += second // 10
-        assert chosen == wanted and set(started) == ({a} if wanted == a else set(of))
-        for protocol in of:
-            choice.changed(protocol, LinkState.STREAMING, 'poses', now)
-        assert not wanted or (not choice.decide(now).chosen and choice.chosen == wanted)
-        for protocol in of:
-            choice.changed(protocol, LinkState.LOST, 'off', now)
-        choice.decide(now)
-        assert choice.decide(now + 6 * second).reset == bool(wanted)
+def test_the_best_protocol_has_a_time_alone_then_all_are_tried():
+    of = tuple(SOURCES)[:3]
+    choice, started = SourceChoice(of, 0), []
+    for now in range(0, 3 * S, S // 10):
+        found = choice.to_start(now)
+        started += [(name, now) for name in found]
+    assert started == [(of[0], 0), *((name, 3 * S // 2) for name in of[1:])]
+
+
+@pytest.mark.parametrize('seed', range(200))
+def test_at_random_the_first_protocol_that_delivers_is_used_until_its_stream_has_ended(seed):
+    chance, of, now = random.Random(seed), tuple(SOURCES)[:2], 0
+    choice, started, silent_ns = SourceChoice(of, now), set(), None
+    for _ in range(200):
+        now += chance.choice([0, S // 10, S, 3 * S])
+        before = choice.chosen
+        started |= set(choice.to_start(now))
+        if choice.has_ended(now):
+            assert before and now - silent_ns >= 5 * S
+            choice.restart(now)
+            assert not choice.chosen
+            started, silent_ns = set(), None
+            continue
+        assert silent_ns is None or now - silent_ns < 5 * S
+        name = chance.choice(of)
+        if name not in started:
+            continue
+        state = chance.choice([LinkState.STREAMING, LinkState.LOST, LinkState.CONNECTED])
+        begins = choice.changed(name, state, now)
+        # Whoever streams while none is in use; then no other, however good it is.
+        assert begins == (not before and state is LinkState.STREAMING)
+        assert choice.chosen == (name if begins else before)
+        if choice.chosen == name:
+            silent_ns = None if state is LinkState.STREAMING else silent_ns or now
 
 
 @pytest.fixture

@@ -11,15 +11,16 @@ from typing import Any, Callable, Optional
 
 from optitrack_vrpn.core.errors import TransportError
 from optitrack_vrpn.core.events import Event
-from optitrack_vrpn.core.severity import ERROR, INFO, Severity
-from optitrack_vrpn.drivers.choice import Decision, Patience, SourceChoice
+from optitrack_vrpn.core.severity import ERROR, INFO, Severity, WARN
+from optitrack_vrpn.core.units import NS_PER_S
+from optitrack_vrpn.drivers.choice import Patience, SourceChoice
 from optitrack_vrpn.drivers.client_io import LinkStatus, report_change, Source
 from optitrack_vrpn.drivers.config import ClientConfig
 from optitrack_vrpn.drivers.driver import Sink, tap_of
-from optitrack_vrpn.drivers.frames import RoundTrip
+from optitrack_vrpn.drivers.frames import Item, RoundTrip
 from optitrack_vrpn.drivers.link import link_event, LinkState
 from optitrack_vrpn.drivers.table import (
-    AUTO, client_of, protocols_of, RecordingSource, SourceOptions, title)
+    AUTO, client_of, protocols_of, RecordingSource, SourceOptions, SOURCES, title)
 from optitrack_vrpn.stream.clock.hostclock_io import HostClock
 
 _LOG = logging.getLogger(__name__)
@@ -27,6 +28,7 @@ _LOG = logging.getLogger(__name__)
 _CHECK_S = 0.25
 #: Chosen: round trips kept until a protocol is selected, twice the initial ones of a connection.
 _ECHOES = 32
+_ANSWERED = (LinkState.CONNECTED, LinkState.STREAMING, LinkState.SILENT)
 
 
 class _Gate:
@@ -36,11 +38,12 @@ class _Gate:
         self._owner = owner
         self.protocol = protocol
         self.source: Optional[Source] = None
+        self.last: Optional[Event] = None
         #: A recorder of bytes gets those of all protocols.
         self.tap = tap_of(owner.sink)
 
     def receive(
-        self, items: Sequence[Any], arrival_ns: int, host_minus_arrival_ns: int,
+        self, items: Sequence[Item], arrival_ns: int, host_minus_arrival_ns: int,
     ) -> None:
         """Pass items on if this protocol is chosen."""
         self._owner.received(self, items, arrival_ns, host_minus_arrival_ns)
@@ -52,13 +55,13 @@ class _Gate:
 
 class AutomaticSource:
     """
-    Receive a server's stream by the best of several protocols that it offers.
+    Receive a server's stream by the first of several protocols that delivers a pose.
 
     :param of: the protocols, best first.
     :param make: makes the client of one of them, for a sink; with whether the best protocol has
         an answer, beside which no other connects by TCP.
     :param sink: gets the items of the chosen protocol, one call at a time.
-    :param patience: how long to wait for a better one.
+    :param patience: how long to wait for the best one alone, and for one that has ended.
     """
 
     def __init__(
@@ -68,20 +71,17 @@ class AutomaticSource:
         self._of = of
         self._make = make
         self.sink = sink
-        self._clock = HostClock()
-        self._choice = SourceChoice(of, self._clock.now_ns(), patience or Patience())
-        # Protocol whose items reach the sink: the chosen one, after the sink has its link state.
-        self._passing = ''
+        self._now_ns = HostClock().now_ns
+        self._choice = SourceChoice(of, self._now_ns(), patience)
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._stopping = False
         self._thread: Optional[threading.Thread] = None
         self._gates: dict[str, _Gate] = {}
-        self._last: dict[str, Event] = {}
         #: Whether a recording was requested before a choice.
         self._asked = False
         #: Round trips measured before a choice; the first stamps need them.
-        self._echoes: deque[tuple[str, Sequence[Any], int, int]] = deque(maxlen=_ECHOES)
+        self._echoes: deque[tuple[str, Sequence[Item], int, int]] = deque(maxlen=_ECHOES)
 
     def start(self) -> None:
         """
@@ -143,76 +143,93 @@ class AutomaticSource:
     # -- from the clients' threads -------------------------------------------------------------
 
     def received(
-        self, gate: _Gate, items: Sequence[Any], arrival_ns: int, host_minus_arrival_ns: int,
+        self, gate: _Gate, items: Sequence[Item], arrival_ns: int, host_minus_arrival_ns: int,
     ) -> None:
         """Pass on items of the chosen protocol; drop those of a client that was replaced."""
         if self._gates.get(gate.protocol) is not gate:
             return
-        if self._passing == gate.protocol:
+        if self._choice.chosen == gate.protocol:
             self.sink.receive(items, arrival_ns, host_minus_arrival_ns)
-        elif not self._passing and isinstance(items[0], RoundTrip):
+        elif not self._choice.chosen and isinstance(items[0], RoundTrip):
             self._echoes.append((gate.protocol, items, arrival_ns, host_minus_arrival_ns))
 
     def changed(self, gate: _Gate, change: Event) -> None:
-        """Process a change of one connection."""
-        protocol = gate.protocol
+        """
+        Process a change of one connection.
+
+        A client reports that poses arrive before it passes on the first of them.
+        """
         with self._lock:
-            if self._gates.get(protocol) is not gate:
+            if self._gates.get(gate.protocol) is not gate:
                 return
-            repeated = protocol in self._last and change.data is self._last[protocol].data
-            self._last[protocol] = change
-            self._choice.changed(protocol, change.data, change.text, self._clock.now_ns())
+            repeated = gate.last is not None and change.data is gate.last.data
+            gate.last = change
+            begins = self._choice.changed(gate.protocol, change.data, self._now_ns())
             chosen = self._choice.chosen
         self._wake.set()
-        if chosen == protocol:
+        if begins:
+            self._begin(gate)
+        if chosen == gate.protocol:
             report_change(self.sink, change)
-        elif not chosen and (change.severity != INFO or not repeated):
+        elif not chosen and (change.severity is not INFO or not repeated):
             report_change(self.sink, change._replace(
-                text=f'{protocol}: {change.text}', data=_shown(change.data)))
+                text=f'{gate.protocol}: {change.text}', data=_shown(change.data)))
+
+    def _begin(self, gate: _Gate) -> None:
+        """Tell the sink of the protocol that is used from now on."""
+        if self._asked and not isinstance(gate.source, RecordingSource):
+            self._cannot('start')
+        self._asked = False
+        chosen, best = gate.protocol, self._of[0]
+        merit = SOURCES[best].merit
+        if chosen == best:
+            adds = f', with {merit}' if merit else ''
+            self._message(f'{title(best)} is used: it streams bodies{adds}', INFO)
+        else:
+            other = self._gates.get(best)
+            reason = other.last.text if other is not None and other.last is not None else (
+                'not started')
+            self._message((
+                f'{title(chosen)} is used: it streams poses, {title(best)} does not: {reason}. '
+                f'{title(chosen)} lacks {merit or "what it adds"}: enable {title(best)} at the '
+                'server and start this node again'), WARN)
+        # The sink has not received the link state of this connection yet.
+        report_change(self.sink, link_event(
+            LinkState.CONNECTED, f'connected by {chosen}', INFO))
+        while self._echoes:
+            echo = self._echoes.popleft()
+            if echo[0] == chosen:
+                self.sink.receive(*echo[1:])
 
     # -- the thread ----------------------------------------------------------------------------
 
     def _run(self) -> None:
         try:
-            self._launch(self._of[0])
-            while True:
+            while not self._stopping:
+                now_ns = self._now_ns()
+                with self._lock:
+                    starting = self._choice.to_start(now_ns)
+                    chosen, ended = self._choice.chosen, self._choice.has_ended(now_ns)
+                for protocol in starting:
+                    self._launch(protocol)
+                if ended:
+                    give_up_s = self._choice.patience.give_up_ns / NS_PER_S
+                    self._message((
+                        f'{chosen} has had no pose for {give_up_s:g} s: all protocols are tried '
+                        'again'), WARN)
+                    self._end(self._of)
+                    with self._lock:
+                        self._choice.restart(now_ns)
+                    continue
+                if chosen:
+                    self._end([name for name in self._of if name != chosen])
                 self._wake.wait(_CHECK_S)
                 self._wake.clear()
-                if self._stopping:
-                    return
-                with self._lock:
-                    decision = self._choice.decide(self._clock.now_ns())
-                self._carry_out(decision)
         except Exception as error:
             _LOG.exception('a bug in the choice of the protocol')
             self._message(f'a bug in the choice of the protocol: {error!r}', ERROR)
         finally:
             self._end(self._of)
-
-    def _carry_out(self, decision: Decision) -> None:
-        chosen = decision.chosen
-        if chosen:
-            self._end([name for name in self._of if name != chosen])
-            if self._asked and not isinstance(self._gates[chosen].source, RecordingSource):
-                self._cannot('start')
-            self._asked = False
-            self._message(decision.reason, decision.severity)
-            # The sink has not received the link state of this connection yet.
-            change = self._last[chosen]
-            report_change(self.sink, change._replace(
-                severity=INFO, data=LinkState.CONNECTED, text=f'connected by {chosen}'))
-            while self._echoes:
-                echo = self._echoes.popleft()
-                if echo[0] == chosen:
-                    self.sink.receive(*echo[1:])
-            self._passing = chosen
-            report_change(self.sink, change)
-        if decision.reset:
-            self._passing = ''
-            self._message(decision.reason, decision.severity)
-            self._end(self._of)
-        for protocol in decision.start:
-            self._launch(protocol)
 
     def _launch(self, protocol: str) -> None:
         gate = _Gate(self, protocol)
@@ -223,10 +240,8 @@ class AutomaticSource:
 
     def _answered(self) -> bool:
         """Return whether the best protocol, which uses datagrams, has an answer."""
-        with self._lock:
-            last = self._last.get(self._of[0])
-        return last is not None and last.data in (
-            LinkState.CONNECTED, LinkState.STREAMING, LinkState.SILENT)
+        best = self._gates.get(self._of[0])
+        return best is not None and best.last is not None and best.last.data in _ANSWERED
 
     def _end(self, protocols: Sequence[str]) -> None:
         for protocol in protocols:
@@ -236,15 +251,15 @@ class AutomaticSource:
                 gate.source.stop()
 
     def _message(self, text: str, severity: Severity) -> None:
-        last = self._last.get(self._choice.chosen)
-        state = last.data if last is not None else LinkState.CONNECTING
-        report_change(self.sink, link_event(state, text, severity))
+        used = self._gates.get(self._choice.chosen)
+        state = used.last.data if used is not None and used.last is not None else (
+            LinkState.CONNECTING)
+        report_change(self.sink, link_event(_shown(state), text, severity))
 
 
 def _shown(state: LinkState) -> LinkState:
     """Return the state to report for a protocol that is not chosen: never a streaming one."""
-    return LinkState.CONNECTING if state in (
-        LinkState.CONNECTED, LinkState.STREAMING, LinkState.SILENT) else state
+    return LinkState.CONNECTING if state in _ANSWERED else state
 
 
 def make_source(

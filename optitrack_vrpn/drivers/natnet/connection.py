@@ -13,7 +13,7 @@ from bisect import insort
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Optional
+from typing import Final, Optional
 
 from optitrack_vrpn.core.errors import LocalProtocolError, RemoteProtocolError
 from optitrack_vrpn.core.units import NS_PER_MS, NS_PER_S
@@ -56,6 +56,8 @@ _MOST_REQUESTS = 32
 _SILENT_NS = NS_PER_S
 #: Chosen: longest time (ns) for which a frame waits for the confirmation of its names.
 _HOLD_NS = 100 * NS_PER_MS
+# A plain number, which mypyc compares without a look-up.
+_FRAME: Final = int(MessageId.FRAME)
 #: The command that returns the version of the bitstream, from NatNet 4.0 on.
 _BITSTREAM = 'Bitstream'
 
@@ -311,14 +313,14 @@ class NatNetConnection:
         except RemoteProtocolError as error:
             counters.malformed += 1
             self.last_error = str(error)
-            if message_id == MessageId.FRAME:
+            if message_id == _FRAME:
                 self.failing += 1
         return events
 
     def _take(
         self, message_id: int, payload: bytes, arrival_ns: int, events: list[Event],
     ) -> None:
-        if message_id == MessageId.FRAME:
+        if message_id == _FRAME:
             self._take_frame(payload, arrival_ns, events)
         elif message_id == MessageId.ECHO_RESPONSE:
             token, ticks = codec.decode_echo_response(payload)
@@ -381,7 +383,8 @@ class NatNetConnection:
             self._take_first(frame, self.info, events)
         elif frame.transmit and not self._timed:
             events.append(Disconnected('the frames have times now'))
-        self._release(now_ns, events)
+        if self._held:
+            self._release(now_ns, events)
         if self._held or self.models.all_uncertain:
             insort(self._held, (frame, now_ns), key=lambda held: held[0].number)
         elif latest:

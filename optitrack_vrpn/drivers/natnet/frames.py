@@ -7,20 +7,36 @@ The suffix is decoded from the end, so that unknown sections cannot shift it. Fr
 every section states its size, by which sections of later versions are skipped.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
 import math
 import struct
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple, Optional
 
 from optitrack_vrpn.core.errors import RemoteProtocolError
 from optitrack_vrpn.drivers.natnet.codec import encode_message
 from optitrack_vrpn.drivers.natnet.layouts import (
     Ignored, Layout, Many, Number, Packed, Reader, Record, Rows, Since, Text)
 from optitrack_vrpn.drivers.natnet.messages import (
-    Analog, BODY, Buffer, LABELLED_MARKER, LABELLED_MARKER_2, MessageId, NatNetBody, NatNetFrame,
+    Analog, BODY, BodyRow, Buffer, LABELLED_MARKER, LABELLED_MARKER_2, MessageId, NatNetFrame,
     NatNetMarker, NatNetSkeleton, SUFFIX_2, SUFFIX_3, SUFFIX_4_1, Version)
 
-_NAN = math.nan
+_NAN: Final = math.nan
+_new: Final = tuple.__new__
+# Final names are read without a look-up in the compiled module.
+_NAT_NET_FRAME: Final = NatNetFrame
+_UNPACK_I32: Final = struct.Struct('<i').unpack_from
+_UNPACK_SECTION: Final = struct.Struct('<ii').unpack_from
+_UNPACK_BODIES: Final = BODY.iter_unpack
+_UNPACK_SUFFIX: Final = SUFFIX_4_1.unpack_from
+_BODY_SIZE: Final[int] = BODY.size
+_SUFFIX_SIZE: Final[int] = SUFFIX_4_1.size
+#: From 4.1 on: the number of the rigid bodies among the sections, and of the sections that no
+#: sender leaves out.
+_BODY_SECTION: Final = 2
+_LEAST_SECTIONS: Final = 6
+#: No markers, for all frames without.
+_NONE: Final[list[NatNetMarker]] = []
 _HEAD = struct.Struct('<i3f4f')
 _TAIL = struct.Struct('<fh')
 _I32 = Number('i')
@@ -37,7 +53,7 @@ class _OldBody(Layout):
     def read(self, reader: Reader, version: Version) -> Any:
         head = _HEAD.unpack_from(reader.data, reader.skip(_HEAD.size))
         reader.skip(20 * reader.count(20))
-        return NatNetBody(*head, *_TAIL.unpack_from(reader.data, reader.skip(_TAIL.size)))
+        return *head, *_TAIL.unpack_from(reader.data, reader.skip(_TAIL.size))
 
     def write(self, value: Any, version: Version) -> bytes:
         return _HEAD.pack(*value[:8]) + bytes(4) + _TAIL.pack(*value[8:])
@@ -84,7 +100,7 @@ def _section(
 _SECTIONS = (
     _section('sets', (0, 0), Many(Record(tuple, Text(1 << 16), _VECTORS)), 'sets'),
     _section('others', (0, 0), _VECTORS, 'markers'),
-    _section('bodies', (0, 0), Rows(BODY, NatNetBody._make, list), '', _OLD_BODIES),
+    _section('bodies', (0, 0), Rows(BODY, None, list), '', _OLD_BODIES),
     _section('skeletons', (0, 0), Many(Record(
         NatNetSkeleton._make, _I32, Since((3, 0), _BONES, _OldBones(least=4)))), 'skeletons'),
     _section('assets', (4, 1), Many(Record(
@@ -115,12 +131,62 @@ def decode_frame(
     :param version: version of the bitstream.
     :param wanted: what is decoded beside rigid bodies: 'markers', 'skeletons' (and trained marker
         sets), 'plates', 'devices'; the rest is skipped.
+    :returns: the frame; its bodies are plain tuples with the fields of ``NatNetBody``.
     :raises RemoteProtocolError: if the bytes contradict that version.
     """
-    reader = Reader(payload)
+    data = payload if type(payload) is bytes else bytes(payload)
+    sized = version >= (4, 1)
+    bodies: Optional[list[BodyRow]] = None
+    if sized and not wanted:
+        bodies = _regular_bodies(data)
+        if bodies is not None:
+            suffix: tuple[Any, ...] = _UNPACK_SUFFIX(data, len(data) - _SUFFIX_SIZE)
+            if not suffix[9]:
+                (timecode, subframe, timestamp, exposure, received, transmit, ptp_seconds,
+                 ptp_fraction, params, _) = suffix
+                return _new(_NAT_NET_FRAME, (
+                    _UNPACK_I32(data)[0], bodies, _NONE, _NAN, timecode, subframe, timestamp,
+                    exposure, received, transmit, ptp_seconds, ptp_fraction, params, (), (), (),
+                    (), ()))
+    return decode_sections(data, version, wanted)
+
+
+def _regular_bodies(data: bytes) -> Optional[list[BodyRow]]:
+    """
+    Return the bodies of a frame from 4.1 on, whose other sections are not wanted.
+
+    One pass over the sections, without an object for each: this is the path of most frames.
+
+    :returns: None if a section is not as expected; then the other way finds out why.
+    """
+    bodies: Optional[list[BodyRow]] = None
+    end = len(data) - _SUFFIX_SIZE
+    position, section = 4, 0
+    # Declared for mypyc, which then unpacks without an iterator.
+    head: tuple[Any, ...]
+    count: int
+    size: int
+    while position + 8 <= end:
+        head = _UNPACK_SECTION(data, position)
+        count, size = head
+        position += 8
+        if count < 0 or not 0 <= size <= end - position:
+            return None
+        if section == _BODY_SECTION:
+            if count * _BODY_SIZE != size:
+                return None
+            bodies = list(_UNPACK_BODIES(data[position:position + size]))
+        position += size
+        section += 1
+    return bodies if position == end and section >= _LEAST_SECTIONS else None
+
+
+def decode_sections(data: bytes, version: Version, wanted: frozenset[str]) -> NatNetFrame:
+    """Decode one frame by the layouts of its sections; see ``decode_frame``."""
+    reader = Reader(data)
     suffix = _suffix(reader, version)
     number = reader.i32()
-    bodies: list[NatNetBody] = []
+    bodies: Sequence[BodyRow] = []
     found: dict[str, Any] = {}
     sized = version >= (4, 1)
     for field, layout, part, asked in _plan(version, wanted):

@@ -280,11 +280,11 @@ class Rows(Many):
     """
     A count and as many entries of numbers.
 
-    :param make: makes an entry of its numbers.
+    :param make: makes an entry of its numbers; None for plain tuples.
     """
 
     def __init__(
-        self, code: struct.Struct, make: Callable[[Any], Any] = tuple,
+        self, code: struct.Struct, make: Optional[Callable[[Any], Any]] = None,
         kind: Callable[[Iterable[Any]], Any] = tuple,
     ) -> None:
         super().__init__(Layout(least=code.size), kind)
@@ -295,8 +295,10 @@ class Rows(Many):
     def entries(self, reader: Reader, version: Version, count: int) -> Any:
         """Decode entries."""
         start = reader.skip(count * self.struct.size)
-        return self.kind(map(
-            self.make, self.struct.iter_unpack(reader.data[start:reader.position])))
+        return self._made(self.struct.iter_unpack(reader.data[start:reader.position]))
+
+    def _made(self, rows: Iterable[Any]) -> Any:
+        return self.kind(rows if self.make is None else map(self.make, rows))
 
     def skip(self, reader: Reader, version: Version) -> None:
         """Skip count and entries."""
@@ -313,13 +315,12 @@ class Rows(Many):
         count, size = reader.i32(), reader.i32()
         start = reader.skip(size)
         if count * self.struct.size == size:
-            return self.kind(map(
-                self.make, self.struct.iter_unpack(reader.data[start:start + size])))
+            return self._made(self.struct.iter_unpack(reader.data[start:start + size]))
         stride, rest = divmod(size, max(1, count))
         if version <= CERTAIN or count < 1 or rest or stride <= self.struct.size:
             raise _disagreeing(count, self.struct.size, size)
-        return self.kind(self.make(self.struct.unpack_from(reader.data, at))
-                         for at in range(start, start + size, stride))
+        return self._made([self.struct.unpack_from(reader.data, at)
+                           for at in range(start, start + size, stride)])
 
 
 class Packed(Layout):

@@ -9,7 +9,7 @@ Positions are in metres and quaternions in the order x, y, z, w, both in the axe
 sends. Ticks are those of the server's counter; ServerInfo states its frequency.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 import enum
 import struct
 from typing import Any, NamedTuple, Optional, Union
@@ -153,6 +153,10 @@ class NatNetBody(NamedTuple):
     params: int
 
 
+#: The fields of ``NatNetBody`` in a plain tuple, as decoded: one object for each body.
+BodyRow = tuple[int, float, float, float, float, float, float, float, float, int]
+
+
 class NatNetMarker(NamedTuple):
     """
     One labelled marker of a frame.
@@ -199,7 +203,7 @@ class NatNetFrame(NamedTuple):
     """
     One frame of data; times in ticks are 0 if they were not sent.
 
-    :ivar bodies: rigid bodies, without the bones of skeletons.
+    :ivar bodies: rigid bodies, without the bones of skeletons; decoded ones are plain tuples.
     :ivar markers: labelled markers, and what follows ``params``: if requested from the decoder.
     :ivar latency: software latency (s), NaN from 3.0 on.
     :ivar timestamp: number of frames divided by the rate (s) since streaming began, or the time of
@@ -214,7 +218,7 @@ class NatNetFrame(NamedTuple):
     """
 
     number: int
-    bodies: list[NatNetBody]
+    bodies: Sequence[BodyRow]
     markers: list[NatNetMarker]
     latency: float
     timecode: int

@@ -12,7 +12,7 @@ can be estimated alone.
 from collections import Counter
 from collections.abc import Mapping
 import math
-from typing import Any, NamedTuple, Optional
+from typing import Any, Final, NamedTuple, Optional
 
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.drivers.frames import (
@@ -24,7 +24,10 @@ from optitrack_vrpn.drivers.natnet.messages import (
 
 #: No camera system needs more time (ns) from exposure to transmission; larger values are faults.
 _MOST_PROCESSING_NS = NS_PER_S
-_new = tuple.__new__
+_new: Final = tuple.__new__
+# Final names are read without a look-up in the compiled module.
+_SOURCE_FRAME: Final = SourceFrame
+_SOURCE_BODY: Final = SourceBody
 
 
 class IdTable(NamedTuple):
@@ -122,7 +125,7 @@ class Translator:
             if name is None:
                 unknown.append(streaming_id)
                 continue
-            bodies.append(_new(SourceBody, (
+            bodies.append(_new(_SOURCE_BODY, (
                 name, 0, time_ns, (x, y, z), (qx, qy, qz, qw), params & tracked_bit > 0,
                 error)))
         extras = None
@@ -131,10 +134,11 @@ class Translator:
         if unknown:
             self.unnamed += len(unknown)
             self.unknown = tuple(unknown)
-        return SourceFrame(
+        # Equivalent to SourceFrame(...), without its Python-level __new__ (hot path).
+        return _new(_SOURCE_FRAME, (
             time_ns, bodies, processing_ns, ptp_ns,
             seen_markers(frame, names) if frame.markers or frame.others else None, extras,
-            self._camera_ns(frame, processing_ns))
+            self._camera_ns(frame, processing_ns)))
 
     def _extras(self, frame: NatNetFrame, live: bool, unknown: list[int]) -> Extras:
         """
