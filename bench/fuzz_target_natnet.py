@@ -158,7 +158,7 @@ class NatNetRun(Run):
 
     def _judge_names(self, frame, named):
         """Compare names with the last definitions: each belongs to one id, of this frame."""
-        ids = {body.streaming_id for body in frame.bodies}
+        ids = {body[0] for body in frame.bodies}
         for body in named.bodies if named is not None else ():
             owners = [number for name, number in self._stated if name == body.name]
             if len(owners) != 1 or owners[0] not in ids:

@@ -12,10 +12,10 @@ from types import SimpleNamespace
 
 from optitrack_vrpn.core.severity import WARN
 from optitrack_vrpn.drivers.link import LinkState
+from optitrack_vrpn.drivers.vrpn.request_memory_io import remembered_request, RequestMemory
 from optitrack_vrpn.drivers.vrpn.transport import (
-    choose_transport, closes_input, HostFacts, judge_request, Request, Seen)
-from optitrack_vrpn.drivers.vrpn.transport_io import (
-    find_firewall, find_route, is_wsl, remembered_request, RequestMemory)
+    choose_transport, closes_input, HostFacts, remember, Remembered, Request, Seen)
+from optitrack_vrpn.drivers.vrpn.transport_io import find_firewall, find_route, is_wsl
 import pytest
 from server_kit import FakeServer
 from transport_kit import client, link, stream, wait_until
@@ -43,18 +43,39 @@ def test_auto_uses_udp_where_the_server_can_connect_back(facts, transport, reaso
         assert choose_transport(connection, HostFacts(**facts)).transport == connection
 
 
-@pytest.mark.parametrize(('seen', 'listening', 'waited_s', 'request_'), [
-    (Seen.CONNECT_BACK, True, 3.0, Request.NONE),
-    (Seen.REFUSAL, True, 0.0, Request.NONE),
-    (Seen.UNREACHABLE, True, 0.0, Request.NONE),
-    (Seen.SILENCE, True, 60.0, None),
-    (Seen.GREETING, True, 0.0, Request.UNANSWERED),
-    (Seen.GREETING, False, 0.1, Request.NONE),    # of a client that ended before the answer
-    (Seen.GREETING, False, 20.0, Request.UNANSWERED),
+SENT, ASKED = 100.0, Remembered(Request.PENDING, 100.0)
+UNANSWERED = Remembered(Request.UNANSWERED, 50.0)
+
+
+@pytest.mark.parametrize(('stored', 'seen', 'more', 'found'), [
+    # The client listens for the answer to its own request.
+    (ASKED, Seen.CONNECT_BACK, {'sent_s': SENT}, Request.NONE),
+    (ASKED, Seen.REFUSAL, {'sent_s': SENT}, Request.NONE),
+    (ASKED, Seen.UNREACHABLE, {'sent_s': SENT}, Request.NONE),
+    (ASKED, Seen.GREETING, {'sent_s': SENT}, Request.UNANSWERED),
+    (Remembered(), Seen.GREETING, {'sent_s': SENT}, Request.UNANSWERED),    # removed by another
+    # A client that ended before the answer asked: a prompt greeting shows a server that is free.
+    (ASKED, Seen.GREETING, {'waited_s': 0.1}, Request.NONE),
+    (ASKED, Seen.GREETING, {'waited_s': 20.0}, Request.UNANSWERED),
+    # Nothing was asked.
+    (Remembered(), Seen.GREETING, {'waited_s': 20.0}, Request.NONE),
+    # Only a connection back disproves that none comes.
+    (UNANSWERED, Seen.REFUSAL, {'sent_s': SENT}, Request.UNANSWERED),
+    (UNANSWERED, Seen.GREETING, {}, Request.UNANSWERED),
+    (UNANSWERED, Seen.CONNECT_BACK, {'sent_s': SENT}, Request.NONE),
+    (ASKED, Seen.REFUSAL, {'sent_s': SENT, 'before': UNANSWERED}, Request.UNANSWERED),
+    (ASKED, Seen.CONNECT_BACK, {'sent_s': SENT, 'before': UNANSWERED}, Request.NONE),
 ])
 def test_only_a_server_that_works_without_connecting_back_is_remembered(
-        seen, listening, waited_s, request_):
-    assert judge_request(seen, listening, waited_s) is request_
+        stored, seen, more, found):
+    assert remember(stored, seen, **more).request is found
+
+
+@pytest.mark.parametrize(('entry', 'now_s', 'left_s'), [
+    (ASKED, 101.0, 1.0), (ASKED, 102.0, 0.0), (ASKED, 99.0, 0.0), (UNANSWERED, 51.0, 0.0)])
+def test_a_request_can_be_answered_for_a_time_from_its_sending(entry, now_s, left_s):
+    """A clock that was set back does not make it wait for ever."""
+    assert entry.left_s(2.0, now_s) == left_s
 
 
 def chain(policy='accept', hook='input'):
@@ -133,11 +154,11 @@ def test_the_narrowest_route_decides(tmp_path, server, route):
 def test_a_request_is_remembered_until_it_is_answered():
     memory = RequestMemory('10.0.0.1', '10.0.0.2')
     assert memory.read() == (Request.NONE, 0.0) and not memory.describe()
-    assert not memory.write(Request.UNANSWERED, 1.5)
+    assert not memory.write(Remembered(Request.UNANSWERED, 1.5))
     assert RequestMemory('10.0.0.1', '10.0.0.2').read() == (Request.UNANSWERED, 1.5)
     assert str(memory.path) in remembered_request('10.0.0.1', '10.0.0.2')
     assert not remembered_request('10.0.0.1', '10.0.0.3')
-    assert not memory.write(Request.NONE, 0.0)
+    assert not memory.write(Remembered())
     assert memory.read()[0] is Request.NONE
 
 
@@ -188,7 +209,8 @@ def test_what_is_remembered_is_told_once_with_its_file():
 
 
 def test_a_connection_by_udp_that_works_ends_the_memory():
-    RequestMemory('127.0.0.1', '127.0.0.1').write(Request.UNANSWERED, time.time() - 1000.0)
+    RequestMemory('127.0.0.1', '127.0.0.1').write(
+        Remembered(Request.UNANSWERED, time.time() - 1000.0))
     with FakeServer(stream) as server:
         for connection, transport in ('auto', 'tcp'), ('udp', 'udp'), ('auto', 'udp'):
             with client(server.port, link=link(connection=connection)) as (running, sink):
@@ -223,8 +245,8 @@ def test_a_client_that_ends_before_the_answer_leaves_its_request():
 
 def test_a_second_client_waits_for_the_answer_to_the_first():
     memory = RequestMemory('127.0.0.1', '127.0.0.1')
-    memory.write(Request.PENDING, time.time())
-    threading.Timer(0.3, memory.write, (Request.NONE, 0.0)).start()
+    memory.write(Remembered(Request.PENDING, time.time()))
+    threading.Timer(0.3, memory.write, (Remembered(),)).start()
     with FakeServer(stream) as server, client(server.port) as (running, sink):
         sink.wait_state(LinkState.STREAMING)
         assert running.status().transport == 'udp'

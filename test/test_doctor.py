@@ -12,7 +12,7 @@ from conftest import lacking
 import doctor_kit
 from doctor_kit import CHECKS, IN_VAIN_S
 from optitrack_vrpn.drivers.config import ClientConfig
-from optitrack_vrpn.drivers.vrpn.transport_io import RequestMemory
+from optitrack_vrpn.drivers.vrpn.request_memory_io import RequestMemory
 from optitrack_vrpn.sim.faults import Occlusion
 from optitrack_vrpn.sim.motion import ToAndFro
 from optitrack_vrpn.sim.scenario_io import (

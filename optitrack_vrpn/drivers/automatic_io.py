@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 import logging
 import threading
-from typing import Any, Callable, Optional
+from typing import Callable, Optional
 
 from optitrack_vrpn.core.errors import TransportError
 from optitrack_vrpn.core.events import Event
 from optitrack_vrpn.core.severity import ERROR, INFO, Severity, WARN
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.drivers.choice import Patience, SourceChoice
-from optitrack_vrpn.drivers.client_io import LinkStatus, report_change, Source
+from optitrack_vrpn.drivers.client_io import report_change
 from optitrack_vrpn.drivers.config import ClientConfig
-from optitrack_vrpn.drivers.driver import Sink, tap_of
+from optitrack_vrpn.drivers.driver import LinkStatus, Sink, Source, tap_of
 from optitrack_vrpn.drivers.frames import Item, RoundTrip
 from optitrack_vrpn.drivers.link import link_event, LinkState
 from optitrack_vrpn.drivers.table import (
@@ -128,7 +128,7 @@ class AutomaticSource:
         chosen = self._choice.chosen
         for name in [chosen] if chosen else self._of:
             gate = self._gates.get(name)
-            source: Any = gate.source if gate is not None else None
+            source: object = gate.source if gate is not None else None
             if isinstance(source, RecordingSource):
                 return source
         self._cannot(what)
@@ -263,7 +263,7 @@ def _shown(state: LinkState) -> LinkState:
 
 
 def make_source(
-    config: ClientConfig, settings: Any, sink: Sink, options: SourceOptions,
+    config: ClientConfig, settings: object, sink: Sink, options: SourceOptions,
 ) -> Source:
     """
     Create the source that chooses among the protocols of the row ``auto``.

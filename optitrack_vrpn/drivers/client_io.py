@@ -8,7 +8,6 @@ is reported. A subclass supplies the protocol.
 """
 
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 import logging
 import os
 import socket
@@ -21,7 +20,7 @@ from optitrack_vrpn.core.events import Event
 from optitrack_vrpn.core.severity import ERROR, INFO, Severity, WARN
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.drivers.config import ClientConfig
-from optitrack_vrpn.drivers.driver import Sink
+from optitrack_vrpn.drivers.driver import LinkStatus, Sink
 from optitrack_vrpn.drivers.link import Link, LinkState
 from optitrack_vrpn.drivers.sockets_io import local_address, Lookup, Waker, wrong_interface
 from optitrack_vrpn.stream.clock.hostclock_io import HostClock
@@ -33,45 +32,6 @@ _MAX_PEERS_REPORTED = 16
 _LOOKUP_NS = 10 * NS_PER_S
 
 
-@dataclass
-class LinkStatus:
-    """
-    State of the connection, for diagnostics.
-
-    :ivar state: link state.
-    :ivar reason: reason of the state.
-    :ivar since_ns: time of the last change of state, on the arrival clock (ns).
-    :ivar transport: 'udp', 'tcp' or the name of the backend.
-    :ivar server: the server's address once resolved, before that its name.
-    :ivar local: the local address in use.
-    :ivar sessions: number of conversations so far.
-    :ivar failures: number of failed attempts since the last conversation.
-    :ivar last_failure: reason of the last failure since the last conversation, or ''.
-    :ivar unexpected_peers: number of connections and datagrams from addresses other than the
-        server's; all are refused.
-    :ivar counters: counters of the protocol, summed over all conversations.
-    :ivar queue: receive queues of the current conversation: ``unread_udp_bytes`` (kernel memory
-        used by unread datagrams), ``unread_tcp_bytes``, ``dropped_unread`` (datagrams that the
-        kernel dropped because its buffer was full) and ``most_datagrams_at_once`` (largest number
-        read in one call since the last status). Values that the system does not report are absent.
-    :ivar transport_reason: why this transport was chosen.
-    """
-
-    state: LinkState = LinkState.STOPPED
-    reason: str = 'not started'
-    since_ns: int = 0
-    transport: str = ''
-    server: str = ''
-    local: str = ''
-    sessions: int = 0
-    failures: int = 0
-    last_failure: str = ''
-    unexpected_peers: int = 0
-    counters: dict[str, int] = field(default_factory=dict)
-    queue: dict[str, int] = field(default_factory=dict)
-    transport_reason: str = ''
-
-
 def report_change(sink: Sink, change: Optional[Event]) -> None:
     """Pass a change to the sink, if there is one; log exceptions of the sink."""
     if change is None:
@@ -80,24 +40,6 @@ def report_change(sink: Sink, change: Optional[Event]) -> None:
         sink.link_changed(change)
     except Exception:
         _LOG.exception('bug: the sink raised an exception for the change %s', change)
-
-
-class Source(Protocol):
-    """A client of any protocol, as its user sees it."""
-
-    def start(self) -> None:
-        """
-        Start the backend's thread; return immediately.
-
-        :raises TransportError: if it was started or stopped before.
-        :raises RuntimeError: if the system has no room for another thread.
-        """
-
-    def stop(self) -> None:
-        """Stop the thread and wait for its end. All sockets are then closed. Idempotent."""
-
-    def status(self) -> LinkStatus:
-        """Return the state of the connection; safe from any thread."""
 
 
 class Stopped(Exception):

@@ -5,10 +5,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from optitrack_vrpn.core.checks import CheckResult
 from optitrack_vrpn.core.events import Event
+from optitrack_vrpn.drivers.driver import Sink, Source
+from optitrack_vrpn.drivers.frames import Item
 
 
 class Place(NamedTuple):
@@ -75,7 +77,7 @@ class Probe(Protocol):
     def answered(self) -> bool:
         """Return whether the server speaks the protocol, so that ``source`` can be used."""
 
-    def source(self, sink: Any) -> Any:
+    def source(self, sink: Sink) -> Source:
         """Make the node's own client, a ``Source``, for a ``Sink``."""
 
     def results(self, heard: Heard | None) -> list[CheckResult]:
@@ -97,12 +99,12 @@ class Tap:
     :param note: called with the items of each call of ``receive``.
     """
 
-    def __init__(self, sink: Any, note: Callable[[Sequence[Any]], None]) -> None:
+    def __init__(self, sink: Sink, note: Callable[[Sequence[Item]], None]) -> None:
         self._sink = sink
         self._note = note
 
     def receive(
-        self, items: Sequence[Any], arrival_ns: int, host_minus_arrival_ns: int,
+        self, items: Sequence[Item], arrival_ns: int, host_minus_arrival_ns: int,
     ) -> None:
         """Pass items on; see ``Sink``."""
         self._note(items)

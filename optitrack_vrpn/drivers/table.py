@@ -12,6 +12,8 @@ from typing import Any, Protocol, runtime_checkable
 
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.settings.schema import section
+from optitrack_vrpn.drivers.config import ClientConfig
+from optitrack_vrpn.drivers.driver import Sink, Source
 
 #: The server name that requests a search.
 AUTO = 'auto'
@@ -114,15 +116,17 @@ def source_settings() -> Any:
         (name, kind, section(kind())) for name, kind in kinds.items()], frozen=True)()
 
 
-def own_settings(settings: Any, protocol: str) -> Any:
+def own_settings(settings: object, protocol: str) -> Any:
     """Return the section of a protocol; None if it has none."""
     return getattr(settings, protocol, None)
 
 
-def own_port(protocol: Any) -> bool:
+def own_port(protocol: object) -> bool:
     """Return whether a protocol has a port of its own, in place of the parameter ``port``."""
-    return protocol in SOURCES and bool(SOURCES[protocol].settings) and hasattr(
-        load(SOURCES[protocol].settings), 'port')
+    if not isinstance(protocol, str) or protocol not in SOURCES:
+        return False
+    settings = SOURCES[protocol].settings
+    return bool(settings) and hasattr(load(settings), 'port')
 
 
 def port_parameter(protocol: str) -> str:
@@ -135,7 +139,7 @@ def title(protocol: str) -> str:
     return SOURCES[protocol].title or protocol
 
 
-def protocols_of(protocol: str, config: Any, settings: Any) -> tuple[str, ...]:
+def protocols_of(protocol: str, config: ClientConfig, settings: object) -> tuple[str, ...]:
     """
     Return the protocols among which one of ``SOURCES`` chooses, best first; else itself.
 
@@ -150,7 +154,7 @@ def protocols_of(protocol: str, config: Any, settings: Any) -> tuple[str, ...]:
         return (protocol,)
     if config.server == AUTO:
         return tuple(name for name in of if SOURCES[name].searches)
-    usual = type(config)()
+    usual = ClientConfig()
     ports_named = any(
         own_settings(settings, name).port != load(SOURCES[name].settings)().port
         for name in of if own_port(name))
@@ -164,7 +168,7 @@ def using(protocol: str) -> list[str]:
     return [name for name, kind in SOURCES.items() if protocol in (name, *kind.of)]
 
 
-def recording_wanted(settings: Any) -> str:
+def recording_wanted(settings: object) -> str:
     """Return the name of the parameter by which a source is to record, if it is set; else ''."""
     return next((f'{name}.record' for name in SOURCES
                  if getattr(own_settings(settings, name), 'record', False)), '')
@@ -193,8 +197,9 @@ def check_server(protocol: str, server: str) -> None:
 
 
 def make_source(
-    protocol: str, config: Any, settings: Any, sink: Any, options: SourceOptions = SourceOptions(),
-) -> Any:
+    protocol: str, config: ClientConfig, settings: object, sink: Sink,
+    options: SourceOptions = SourceOptions(),
+) -> Source:
     """
     Make the client of a protocol: see ``sources.Source``.
 
@@ -208,10 +213,11 @@ def make_source(
 
 
 def client_of(
-    protocol: str, config: Any, settings: Any, sink: Any, options: SourceOptions,
-) -> Any:
+    protocol: str, config: ClientConfig, settings: object, sink: Sink, options: SourceOptions,
+) -> Source:
     """Make the client of a row; see ``make_source``."""
-    return load(SOURCES[protocol].client)(config, settings, sink, options)
+    made: Source = load(SOURCES[protocol].client)(config, settings, sink, options)
+    return made
 
 
 def load(path: str) -> Any:

@@ -21,7 +21,7 @@ from optitrack_vrpn.control.protocol import Command, Kind
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.events import Event as UserEvent
 from optitrack_vrpn.core.severity import ERROR, INFO, WARN
-from optitrack_vrpn.drivers.client_io import Source
+from optitrack_vrpn.drivers.driver import Source
 from optitrack_vrpn.drivers.link import LinkState
 from optitrack_vrpn.drivers.table import lacking, make_source, recording_wanted, RecordingSource
 from optitrack_vrpn.node.base.managed_node import ManagedNode

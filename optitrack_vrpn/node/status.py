@@ -18,7 +18,7 @@ from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.severity import ERROR, INFO, STALE
 from optitrack_vrpn.core.stats import Window
 from optitrack_vrpn.core.status import StatusReport
-from optitrack_vrpn.drivers.client_io import Source
+from optitrack_vrpn.drivers.driver import Source
 from optitrack_vrpn.drivers.table import own_settings
 from optitrack_vrpn.node.base.node_parts import ThrottledLog
 from optitrack_vrpn.node.base.settings_ros import given_at_start

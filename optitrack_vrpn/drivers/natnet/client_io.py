@@ -13,14 +13,14 @@ from contextlib import contextmanager
 from dataclasses import replace
 import select
 import socket
-from typing import Any, Optional
+from typing import Optional
 
 from optitrack_vrpn.core.errors import LocalProtocolError, RemoteProtocolError, TransportError
 from optitrack_vrpn.core.severity import ERROR, WARN
 from optitrack_vrpn.core.units import NS_PER_S
-from optitrack_vrpn.drivers.client_io import ReconnectingClient, Source, Waiting
+from optitrack_vrpn.drivers.client_io import ReconnectingClient, Waiting
 from optitrack_vrpn.drivers.config import ClientConfig
-from optitrack_vrpn.drivers.driver import Sink
+from optitrack_vrpn.drivers.driver import Sink, Source
 from optitrack_vrpn.drivers.link import LinkState
 from optitrack_vrpn.drivers.loop_io import Conversation, SocketChannel
 from optitrack_vrpn.drivers.natnet import codec
@@ -30,7 +30,7 @@ from optitrack_vrpn.drivers.natnet.messages import (
 from optitrack_vrpn.drivers.natnet.settings import NatNetConfig
 from optitrack_vrpn.drivers.sockets_io import (
     ask_for_stamps, broadcast_addresses, datagram_socket, local_address, receive_into)
-from optitrack_vrpn.drivers.table import AUTO, SourceOptions
+from optitrack_vrpn.drivers.table import AUTO, own_settings, SourceOptions
 from optitrack_vrpn.stream.clock.hostclock_io import HostClock
 
 
@@ -241,8 +241,8 @@ class NatNetClient(ReconnectingClient):
 
 
 def make_source(
-    config: ClientConfig, settings: Any, sink: Sink, options: SourceOptions,
+    config: ClientConfig, settings: object, sink: Sink, options: SourceOptions,
 ) -> Source:
     """Create the client of NatNet; see ``sources.SourceKind``."""
-    return NatNetClient(
-        config, replace(settings.natnet, wanted=options.wanted), sink, up_axis=options.up_axis)
+    own = replace(own_settings(settings, 'natnet'), wanted=options.wanted)
+    return NatNetClient(config, own, sink, up_axis=options.up_axis)

@@ -9,12 +9,13 @@ can be read. Two layouts exist for the bones of skeletons of 3.0 and 3.1: the de
 that accounts for every byte.
 """
 
-from typing import Any, NamedTuple, Optional
+from typing import NamedTuple, Optional
 
 from optitrack_vrpn.core.errors import RemoteProtocolError
 from optitrack_vrpn.drivers.natnet.codec import encode_message
 from optitrack_vrpn.drivers.natnet.layouts import (
-    Columns, Ignored, Layout, Many, Number, Numbers, Reader, Record, Since, Text)
+    Columns, Ignored, Layout, Many, Number, Numbers, Reader, Record, Since, Text,
+    Value)
 from optitrack_vrpn.drivers.natnet.messages import (
     AssetDefinition, BodyDefinition, Buffer, Definitions, IDENTITY, MessageId, ModelType,
     PlateDefinition, SkeletonDefinition, Version)
@@ -106,7 +107,7 @@ def _decode(
 
     :param cut: whether to leave out what is behind a description of unknown type and size.
     """
-    found: dict[str, list[Any]] = {kind.field: [] for kind in _KINDS.values()}
+    found: dict[str, list[Value]] = {kind.field: [] for kind in _KINDS.values()}
     skipped = 0
     unknown: set[int] = set()
     left = reader.count(4)

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from functools import lru_cache
 import math
 import struct
-from typing import Any, Final, NamedTuple, Optional
+from typing import Final, NamedTuple, Optional
 
 from optitrack_vrpn.core.errors import RemoteProtocolError
 from optitrack_vrpn.drivers.natnet.codec import encode_message
 from optitrack_vrpn.drivers.natnet.layouts import (
-    Ignored, Layout, Many, Number, Packed, Reader, Record, Rows, Since, Text)
+    Ignored, Layout, Many, Number, Packed, Reader, Record, Rows, Since, Text, Value)
 from optitrack_vrpn.drivers.natnet.messages import (
     Analog, BODY, BodyRow, Buffer, LABELLED_MARKER, LABELLED_MARKER_2, MessageId, NatNetFrame,
     NatNetMarker, NatNetSkeleton, SUFFIX_2, SUFFIX_3, SUFFIX_4_1, Version)
@@ -50,26 +50,26 @@ class _OldBody(Layout):
     def __init__(self) -> None:
         super().__init__(least=BODY.size + 4)
 
-    def read(self, reader: Reader, version: Version) -> Any:
+    def read(self, reader: Reader, version: Version) -> Value:
         head = _HEAD.unpack_from(reader.data, reader.skip(_HEAD.size))
         reader.skip(20 * reader.count(20))
         return *head, *_TAIL.unpack_from(reader.data, reader.skip(_TAIL.size))
 
-    def write(self, value: Any, version: Version) -> bytes:
+    def write(self, value: Value, version: Version) -> bytes:
         return _HEAD.pack(*value[:8]) + bytes(4) + _TAIL.pack(*value[8:])
 
 
 class _OldBones(Layout):
     """Bones before 3.0; they are kept as those of later versions."""
 
-    def read(self, reader: Reader, version: Version) -> Any:
+    def read(self, reader: Reader, version: Version) -> Value:
         return b''.join([BODY.pack(*one) for one in _OLD_BODIES.read(reader, version)])
 
-    def write(self, value: Any, version: Version) -> bytes:
+    def write(self, value: Value, version: Version) -> bytes:
         return _OLD_BODIES.write(list(BODY.iter_unpack(value)), version)
 
 
-def _marker_2(fields: Any) -> NatNetMarker:
+def _marker_2(fields: Value) -> NatNetMarker:
     return NatNetMarker._make((*fields, _NAN))
 
 
@@ -140,7 +140,7 @@ def decode_frame(
     if sized and not wanted:
         bodies = _regular_bodies(data)
         if bodies is not None:
-            suffix: tuple[Any, ...] = _UNPACK_SUFFIX(data, len(data) - _SUFFIX_SIZE)
+            suffix: tuple[Value, ...] = _UNPACK_SUFFIX(data, len(data) - _SUFFIX_SIZE)
             if not suffix[9]:
                 (timecode, subframe, timestamp, exposure, received, transmit, ptp_seconds,
                  ptp_fraction, params, _) = suffix
@@ -163,7 +163,7 @@ def _regular_bodies(data: bytes) -> Optional[list[BodyRow]]:
     end = len(data) - _SUFFIX_SIZE
     position, section = 4, 0
     # Declared for mypyc, which then unpacks without an iterator.
-    head: tuple[Any, ...]
+    head: tuple[Value, ...]
     count: int
     size: int
     while position + 8 <= end:
@@ -187,7 +187,7 @@ def decode_sections(data: bytes, version: Version, wanted: frozenset[str]) -> Na
     suffix = _suffix(reader, version)
     number = reader.i32()
     bodies: Sequence[BodyRow] = []
-    found: dict[str, Any] = {}
+    found: dict[str, Value] = {}
     sized = version >= (4, 1)
     for field, layout, part, asked in _plan(version, wanted):
         if sized:
@@ -214,7 +214,7 @@ def decode_sections(data: bytes, version: Version, wanted: frozenset[str]) -> Na
     return frame._replace(**found) if found else frame
 
 
-def _suffix(reader: Reader, version: Version) -> tuple[Any, ...]:
+def _suffix(reader: Reader, version: Version) -> tuple[Value, ...]:
     """Decode the suffix from the end, and remove it from the reader."""
     layout = SUFFIX_4_1 if version >= (4, 1) else SUFFIX_3 if version >= (3, 0) else SUFFIX_2
     start = reader.end - layout.size

@@ -15,6 +15,9 @@ from typing import Any, Optional
 from optitrack_vrpn.core.errors import LocalProtocolError, RemoteProtocolError
 from optitrack_vrpn.drivers.natnet.messages import Buffer, CERTAIN, MAX_NAME, Version
 
+#: What a layout reads and writes: a number, a text, a tuple or a list of others. The type follows
+#: from the table of layouts, which mypy does not evaluate.
+Value = Any
 _I32 = struct.Struct('<i')
 _SECTION = struct.Struct('<ii')
 _ZERO = _I32.pack(0)
@@ -133,11 +136,11 @@ class Layout:
     :ivar least: minimum size (bytes).
     """
 
-    def __init__(self, value: Any = None, least: int = 0) -> None:
+    def __init__(self, value: Value = None, least: int = 0) -> None:
         self.value = value
         self.least = least
 
-    def read(self, reader: Reader, version: Version) -> Any:
+    def read(self, reader: Reader, version: Version) -> Value:
         """
         Decode a value.
 
@@ -145,7 +148,7 @@ class Layout:
         """
         return self.value
 
-    def write(self, value: Any, version: Version) -> bytes:
+    def write(self, value: Value, version: Version) -> bytes:
         """
         Encode a value.
 
@@ -161,12 +164,12 @@ class Numbers(Layout):
         self.struct = struct.Struct('<' + code)
         super().__init__(least=self.struct.size)
 
-    def read(self, reader: Reader, version: Version) -> Any:
+    def read(self, reader: Reader, version: Version) -> Value:
         """Decode the numbers."""
         values = self.struct.unpack_from(reader.data, reader.skip(self.least))
         return tuple(value if math.isfinite(value) else 0.0 for value in values)
 
-    def write(self, value: Any, version: Version) -> bytes:
+    def write(self, value: Value, version: Version) -> bytes:
         """Encode the numbers."""
         return self.struct.pack(*value)
 
@@ -174,11 +177,11 @@ class Numbers(Layout):
 class Number(Numbers):
     """One number."""
 
-    def read(self, reader: Reader, version: Version) -> Any:
+    def read(self, reader: Reader, version: Version) -> Value:
         """Decode the number."""
         return super().read(reader, version)[0]
 
-    def write(self, value: Any, version: Version) -> bytes:
+    def write(self, value: Value, version: Version) -> bytes:
         """Encode the number."""
         return self.struct.pack(value)
 
@@ -194,11 +197,11 @@ class Text(Layout):
         super().__init__(least=1)
         self.most = most
 
-    def read(self, reader: Reader, version: Version) -> Any:
+    def read(self, reader: Reader, version: Version) -> Value:
         """Decode the text."""
         return reader.text(self.most)
 
-    def write(self, value: Any, version: Version) -> bytes:
+    def write(self, value: Value, version: Version) -> bytes:
         """Encode the text."""
         data: bytes = value.encode('utf-8', 'surrogateescape')
         if len(data) >= MAX_NAME:
@@ -211,7 +214,7 @@ class Text(Layout):
 class Since(Layout):
     """A layout from a version on, and another one before; without that, a constant."""
 
-    def __init__(self, since: Version, new: Layout, old: Any) -> None:
+    def __init__(self, since: Version, new: Layout, old: Value) -> None:
         self.since = since
         self.new = new
         self.old: Layout = old if isinstance(old, Layout) else Layout(old)
@@ -221,11 +224,11 @@ class Since(Layout):
         """Return the layout of a version."""
         return self.new if version >= self.since else self.old
 
-    def read(self, reader: Reader, version: Version) -> Any:
+    def read(self, reader: Reader, version: Version) -> Value:
         """Decode a value."""
         return self.at(version).read(reader, version)
 
-    def write(self, value: Any, version: Version) -> bytes:
+    def write(self, value: Value, version: Version) -> bytes:
         """Encode a value."""
         return self.at(version).write(value, version)
 
@@ -238,13 +241,13 @@ class Many(Layout):
     """
 
     def __init__(
-        self, entry: Layout, kind: Callable[[Iterable[Any]], Any] = tuple,
+        self, entry: Layout, kind: Callable[[Iterable[Value]], Value] = tuple,
     ) -> None:
         super().__init__(least=4)
         self.entry = entry
         self.kind = kind
 
-    def read(self, reader: Reader, version: Version) -> Any:
+    def read(self, reader: Reader, version: Version) -> Value:
         """Decode count and entries."""
         return self.entries(reader, version, reader.count(self.entry.least))
 
@@ -252,19 +255,19 @@ class Many(Layout):
         """Skip count and entries."""
         self.read(reader, version)
 
-    def write(self, value: Any, version: Version) -> bytes:
+    def write(self, value: Value, version: Version) -> bytes:
         """Encode count and entries."""
         return _I32.pack(len(value)) + self.packed(value, version)
 
-    def entries(self, reader: Reader, version: Version, count: int) -> Any:
+    def entries(self, reader: Reader, version: Version, count: int) -> Value:
         """Decode entries."""
         return self.kind([self.entry.read(reader, version) for _ in range(count)])
 
-    def packed(self, value: Any, version: Version) -> bytes:
+    def packed(self, value: Value, version: Version) -> bytes:
         """Encode the entries."""
         return b''.join([self.entry.write(one, version) for one in value])
 
-    def sized(self, reader: Reader, version: Version) -> Any:
+    def sized(self, reader: Reader, version: Version) -> Value:
         """Decode a section that states its size, as from 4.1 on."""
         count = reader.count(self.entry.least)
         block = reader.block()
@@ -284,33 +287,33 @@ class Rows(Many):
     """
 
     def __init__(
-        self, code: struct.Struct, make: Optional[Callable[[Any], Any]] = None,
-        kind: Callable[[Iterable[Any]], Any] = tuple,
+        self, code: struct.Struct, make: Optional[Callable[[Value], Value]] = None,
+        kind: Callable[[Iterable[Value]], Value] = tuple,
     ) -> None:
         super().__init__(Layout(least=code.size), kind)
         self.struct = code
         self.make = make
         self.width = len(code.unpack(bytes(code.size)))
 
-    def entries(self, reader: Reader, version: Version, count: int) -> Any:
+    def entries(self, reader: Reader, version: Version, count: int) -> Value:
         """Decode entries."""
         start = reader.skip(count * self.struct.size)
         return self._made(self.struct.iter_unpack(reader.data[start:reader.position]))
 
-    def _made(self, rows: Iterable[Any]) -> Any:
+    def _made(self, rows: Iterable[Value]) -> Value:
         return self.kind(rows if self.make is None else map(self.make, rows))
 
     def skip(self, reader: Reader, version: Version) -> None:
         """Skip count and entries."""
         reader.skip(self.struct.size * reader.count(self.struct.size))
 
-    def packed(self, value: Any, version: Version) -> bytes:
+    def packed(self, value: Value, version: Version) -> bytes:
         """Encode the entries, as far as the layout has fields."""
         if self.width == 1:
             return b''.join(map(self.struct.pack, value))
         return b''.join([self.struct.pack(*one[:self.width]) for one in value])
 
-    def sized(self, reader: Reader, version: Version) -> Any:
+    def sized(self, reader: Reader, version: Version) -> Value:
         """Decode a section; later versions may append fields to each entry."""
         count, size = reader.i32(), reader.i32()
         start = reader.skip(size)
@@ -330,13 +333,13 @@ class Packed(Layout):
         super().__init__(least=4)
         self.size = code.size
 
-    def read(self, reader: Reader, version: Version) -> Any:
+    def read(self, reader: Reader, version: Version) -> Value:
         """Return the bytes of the entries."""
         size = reader.count(self.size) * self.size
         start = reader.skip(size)
         return reader.data[start:start + size]
 
-    def write(self, value: Any, version: Version) -> bytes:
+    def write(self, value: Value, version: Version) -> bytes:
         """Encode count and entries."""
         return _I32.pack(len(value) // self.size) + bytes(value)
 
@@ -348,11 +351,11 @@ class Ignored(Layout):
         super().__init__(least=inner.least)
         self.inner = inner
 
-    def read(self, reader: Reader, version: Version) -> Any:
+    def read(self, reader: Reader, version: Version) -> Value:
         """Skip the list."""
         self.inner.read(reader, version)
 
-    def write(self, value: Any, version: Version) -> bytes:
+    def write(self, value: Value, version: Version) -> bytes:
         """Encode an empty list."""
         return _ZERO
 
@@ -364,12 +367,12 @@ class Record(Layout):
     :param make: makes the value of the fields that are not ignored.
     """
 
-    def __init__(self, make: Callable[[Any], Any], *fields: Layout) -> None:
+    def __init__(self, make: Callable[[Value], Value], *fields: Layout) -> None:
         super().__init__(least=sum(field.least for field in fields))
         self.make = make
         self.fields = fields
 
-    def read(self, reader: Reader, version: Version) -> Any:
+    def read(self, reader: Reader, version: Version) -> Value:
         """Decode the fields."""
         found = []
         for field in self.fields:
@@ -378,7 +381,7 @@ class Record(Layout):
                 found.append(value)
         return self.make(found)
 
-    def write(self, value: Any, version: Version) -> bytes:
+    def write(self, value: Value, version: Version) -> bytes:
         """Encode the fields."""
         values = iter(value if isinstance(value, tuple) else (value,))
         return b''.join([
@@ -394,13 +397,13 @@ class Columns(Layout):
         self.fields = fields
         self.each = sum(field.least for field in fields)
 
-    def read(self, reader: Reader, version: Version) -> Any:
+    def read(self, reader: Reader, version: Version) -> Value:
         """Decode the columns."""
         count = reader.count(self.each)
         return tuple(zip(*[[field.read(reader, version) for _ in range(count)]
                            for field in self.fields]))
 
-    def write(self, value: Any, version: Version) -> bytes:
+    def write(self, value: Value, version: Version) -> bytes:
         """Encode the columns."""
         return _I32.pack(len(value)) + b''.join([
             field.write(one, version)

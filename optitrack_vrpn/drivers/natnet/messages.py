@@ -12,7 +12,7 @@ sends. Ticks are those of the server's counter; ServerInfo states its frequency.
 from collections.abc import Mapping, Sequence
 import enum
 import struct
-from typing import Any, NamedTuple, Optional, Union
+from typing import NamedTuple, Optional, Union
 
 Version = tuple[int, int]
 Vector = tuple[float, float, float]
@@ -295,7 +295,7 @@ class AssetDefinition(NamedTuple):
     asset_type: int
     asset_id: int
     bodies: tuple[BodyDefinition, ...]
-    markers: tuple[tuple[Any, ...], ...] = ()
+    markers: tuple[tuple[object, ...], ...] = ()
 
 
 class PlateDefinition(NamedTuple):
@@ -341,8 +341,8 @@ class Definitions(NamedTuple):
     skeletons: tuple[SkeletonDefinition, ...] = ()
     assets: tuple[AssetDefinition, ...] = ()
     plates: tuple[PlateDefinition, ...] = ()
-    devices: tuple[tuple[Any, ...], ...] = ()
-    cameras: tuple[tuple[Any, ...], ...] = ()
+    devices: tuple[tuple[object, ...], ...] = ()
+    cameras: tuple[tuple[object, ...], ...] = ()
     skipped: int = 0
     unknown: tuple[int, ...] = ()
     cut: int = 0

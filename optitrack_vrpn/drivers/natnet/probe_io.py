@@ -13,14 +13,14 @@ from pathlib import Path
 import select
 import socket
 import time
-from typing import Any, Optional
+from typing import Optional
 
 from optitrack_vrpn.core.checks import CheckResult
 from optitrack_vrpn.core.errors import RemoteProtocolError, TransportError
-from optitrack_vrpn.drivers.client_io import Source, Waiting
+from optitrack_vrpn.drivers.client_io import Waiting
 from optitrack_vrpn.drivers.config import ClientConfig
-from optitrack_vrpn.drivers.driver import Sink
-from optitrack_vrpn.drivers.frames import Frame, RoundTrip
+from optitrack_vrpn.drivers.driver import Sink, Source
+from optitrack_vrpn.drivers.frames import Frame, Item, RoundTrip
 from optitrack_vrpn.drivers.natnet.client_io import find_server, NatNetClient
 from optitrack_vrpn.drivers.natnet.codec import (
     decode_message, decode_server_info, encode_hello, encode_request, response_int)
@@ -117,7 +117,7 @@ class NatNetProbe:
             self._look_on_other_cards()
         return explain_silence(facts, heard)
 
-    def _note(self, items: Sequence[Any]) -> None:
+    def _note(self, items: Sequence[Item]) -> None:
         for item in items:
             if isinstance(item, Frame):
                 self._processing_ns.append(item.processing_ns)

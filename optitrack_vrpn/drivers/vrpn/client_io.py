@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, ExitStack
 import math
 import socket
-from typing import Any, Optional
+from typing import Optional
 
 from optitrack_vrpn.core.errors import TransportError
 from optitrack_vrpn.core.events import Event
 from optitrack_vrpn.core.severity import WARN
 from optitrack_vrpn.core.units import NS_PER_S
-from optitrack_vrpn.drivers.client_io import ReconnectingClient, Source, Stopped
+from optitrack_vrpn.drivers.client_io import ReconnectingClient, Stopped
 from optitrack_vrpn.drivers.config import ClientConfig
-from optitrack_vrpn.drivers.driver import Sink
+from optitrack_vrpn.drivers.driver import Sink, Source
 from optitrack_vrpn.drivers.link import LinkState
 from optitrack_vrpn.drivers.loop_io import Conversation, SocketChannel
 from optitrack_vrpn.drivers.sockets_io import datagram_socket, listening_socket
@@ -24,8 +24,10 @@ from optitrack_vrpn.drivers.vrpn.driver import LAST_OF_A_FRAME, TCP, UDP, VrpnDr
 from optitrack_vrpn.drivers.vrpn.handshake_io import (
     accept_server, connect_back, connect_out, NoAnswerError, ServerAbsentError, UnreachableError,
     waiting_for_earlier_request)
-from optitrack_vrpn.drivers.vrpn.transport import judge_request, Request, Seen, TransportChoice
-from optitrack_vrpn.drivers.vrpn.transport_io import find_transport, RequestMemory
+from optitrack_vrpn.drivers.vrpn.request_memory_io import RequestMemory
+from optitrack_vrpn.drivers.vrpn.transport import (
+    remember, Remembered, Request, Seen, TransportChoice)
+from optitrack_vrpn.drivers.vrpn.transport_io import find_transport
 from optitrack_vrpn.stream.clock.hostclock_io import HostClock
 
 #: Chosen: period (s) at which a client checks whether the request of another client was answered.
@@ -59,7 +61,7 @@ class VrpnClient(ReconnectingClient):
         #: Whether the server has connected back to this client.
         self._answered = False
         #: What was remembered before the request of ``connection: udp``.
-        self._before = (Request.NONE, 0.0)
+        self._before = Remembered()
         self._connected_ns = 0
 
     @contextmanager
@@ -104,7 +106,7 @@ class VrpnClient(ReconnectingClient):
                 choice = TransportChoice('tcp', 'auto: nothing takes requests by UDP')
             except NoAnswerError:
                 if config.connection == 'udp':
-                    self._memory().write(Request.UNANSWERED, self._sent_s)
+                    self._memory().write(Remembered(Request.UNANSWERED, self._sent_s))
                     raise
                 absent = None
                 choice = TransportChoice('tcp', 'auto: the server did not connect back within '
@@ -146,7 +148,7 @@ class VrpnClient(ReconnectingClient):
         if choice.transport == 'udp' and config.link.connection == 'auto':
             # Written before the request is sent: a client that is killed counts as well.
             self._sent_s = self._host_s()
-            unsaved = self._memory().write(Request.PENDING, self._sent_s)
+            unsaved = self._memory().write(Remembered(Request.PENDING, self._sent_s))
             if unsaved:
                 return TransportChoice('tcp',
                                        f'auto: a UDP request could not be remembered: {unsaved}')
@@ -154,12 +156,7 @@ class VrpnClient(ReconnectingClient):
 
     def _wait_for_other_client(self) -> None:
         """Wait while another client of this host awaits the answer to a request."""
-        while True:
-            request, sent_s = self._memory().read()
-            left_s = sent_s + self._config.link.connect_back_s - self._host_s()
-            if request is not Request.PENDING or not (
-                    0.0 < left_s <= self._config.link.connect_back_s):
-                return
+        while left_s := self._left_s(self._config.link.connect_back_s):
             self._waiting.wait(
                 self._clock.now_ns() + int(min(left_s, _REQUEST_CHECK_S) * NS_PER_S))
 
@@ -170,7 +167,7 @@ class VrpnClient(ReconnectingClient):
             self._wait_for_earlier_request(server)
             self._before = self._memory().read()
             self._sent_s = self._host_s()
-            self._memory().write(Request.PENDING, self._sent_s)
+            self._memory().write(Remembered(Request.PENDING, self._sent_s))
         self._use_transport(choice)
         self._change(
             LinkState.REQUESTING,
@@ -195,7 +192,7 @@ class VrpnClient(ReconnectingClient):
     def _wait_for_earlier_request(self, server: tuple[str, int]) -> None:
         """Wait while an unanswered request, also of an earlier client, may block the server."""
         report_at_ns: float = self._clock.now_ns() + self._config.link.attempt_s * NS_PER_S
-        while left_s := self._blocked_s():
+        while left_s := self._left_s(self._config.link.blocked_s):
             now_ns = self._clock.now_ns()
             if now_ns >= report_at_ns:
                 report_at_ns = math.inf
@@ -203,12 +200,9 @@ class VrpnClient(ReconnectingClient):
                              waiting_for_earlier_request(server[0], left_s), WARN)
             self._waiting.wait(now_ns + int(min(left_s, _REQUEST_CHECK_S) * NS_PER_S))
 
-    def _blocked_s(self) -> float:
-        """Return how long an unanswered request may still block the server (s)."""
-        request, sent_s = self._memory().read()
-        blocked_s, age_s = self._config.link.blocked_s, self._host_s() - sent_s
-        return max(0.0, blocked_s - age_s) if (
-            request is Request.PENDING and age_s >= 0.0) else 0.0
+    def _left_s(self, limit_s: float) -> float:
+        """Return for how long (s) the last request, of any client, may still be answered."""
+        return self._memory().read().left_s(limit_s, self._host_s())
 
     def _report(self, change: Optional[Event]) -> None:
         super()._report(change)
@@ -223,22 +217,15 @@ class VrpnClient(ReconnectingClient):
 
     def _judge(self, seen: Seen) -> None:
         """Update what is remembered of the last request; its result is no longer awaited."""
-        memory, own = self._memory(), self._listener is not None
-        request, sent_s = memory.read()
-        if own:
-            sent_s = self._sent_s
-            if request is Request.NONE:    # another client has removed it
-                request = Request.PENDING
-        result = judge_request(
-            seen, own, (self._clock.now_ns() - self._connected_ns) / NS_PER_S)
+        memory, sent_s = self._memory(), self._sent_s if self._listener is not None else None
         self._listen_for(None)
-        if result is None or request is Request.NONE or (
-                request is Request.UNANSWERED and seen is not Seen.CONNECT_BACK):
+        stored = memory.read()
+        found = remember(stored, seen, sent_s, self._before,
+                         (self._clock.now_ns() - self._connected_ns) / NS_PER_S)
+        if found == stored:
             return
-        if self._before[0] is Request.UNANSWERED and seen is not Seen.CONNECT_BACK:
-            result, sent_s = self._before
-        memory.write(result, sent_s)
-        if result is Request.UNANSWERED and seen is Seen.GREETING:
+        memory.write(found)
+        if found.request is Request.UNANSWERED and seen is Seen.GREETING:
             super()._report(self._link.message(memory.describe(), WARN))
 
     def _listen_for(self, listener: Optional[socket.socket]) -> None:
@@ -274,7 +261,7 @@ def make_backend(config: ClientConfig, sink: Sink) -> Source:
 
 
 def make_source(
-    config: ClientConfig, settings: Any, sink: Sink, options: SourceOptions,
+    config: ClientConfig, settings: object, sink: Sink, options: SourceOptions,
 ) -> Source:
     """Create the source of VRPN's frames; see ``sources.SourceKind``."""
     return make_backend(config, sink)

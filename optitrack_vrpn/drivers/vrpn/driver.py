@@ -4,7 +4,7 @@
 
 from collections.abc import Callable, Sequence
 import dataclasses
-from typing import Any, Optional, Union
+from typing import Optional, Union
 
 from optitrack_vrpn.core.errors import LocalProtocolError, RemoteProtocolError
 from optitrack_vrpn.core.severity import WARN
@@ -98,7 +98,7 @@ class VrpnDriver:
                 'the server closed the connection' if self.connection.established else
                 'the server closed the connection before the VRPN handshake'))
             return []
-        events: Sequence[Any]
+        events: Sequence[Event]
         try:
             events = self.connection.receive_stream(data)
         except RemoteProtocolError as error:

@@ -18,7 +18,7 @@ _FRAME: Final = Frame
 _CONTROL: Final[str] = CONTROL_SENDER
 
 
-def to_frames(events: Sequence[Any]) -> list[Item]:
+def to_frames(events: Sequence[Event]) -> list[Item]:
     """
     Convert events that arrived together.
 
@@ -27,7 +27,7 @@ def to_frames(events: Sequence[Any]) -> list[Item]:
 
     :param events: must not change afterwards: if all are poses of one time, they are the bodies.
     """
-    several: list[Any] = events if type(events) is list else list(events)
+    several: list[Event] = events if type(events) is list else list(events)
     frame_ns: object = None
     # Declared for mypyc, which then takes fields without a look-up.
     fields: tuple[Any, ...]
@@ -50,10 +50,10 @@ def to_frames(events: Sequence[Any]) -> list[Item]:
     return [_new(_FRAME, (frame_ns, several, 0, 0, None, None, 0))]
 
 
-def _divide(events: list[Any]) -> list[Item]:
+def _divide(events: list[Event]) -> list[Item]:
     """Convert events that are not just the poses of one time."""
     items: list[Item] = []
-    bodies: list[Any] = []
+    bodies: list[PoseReport] = []
     frame_ns: object = None
     fields: tuple[Any, ...]
     name: str

@@ -14,14 +14,15 @@ from dataclasses import replace
 import select
 import socket
 import threading
-from typing import Any, Optional
+from typing import Optional
 
 from optitrack_vrpn.core.checks import CheckResult
 from optitrack_vrpn.core.errors import RemoteProtocolError, TransportError
 from optitrack_vrpn.core.units import NS_PER_S
-from optitrack_vrpn.drivers.client_io import Source, Waiting
+from optitrack_vrpn.drivers.client_io import Waiting
 from optitrack_vrpn.drivers.config import ClientConfig
-from optitrack_vrpn.drivers.driver import Sink
+from optitrack_vrpn.drivers.driver import Sink, Source
+from optitrack_vrpn.drivers.frames import Item
 from optitrack_vrpn.drivers.probing import Heard, Place
 from optitrack_vrpn.drivers.sockets_io import is_unused, Waker
 from optitrack_vrpn.drivers.vrpn.client_io import VrpnClient
@@ -31,9 +32,9 @@ from optitrack_vrpn.drivers.vrpn.handshake_io import (
 from optitrack_vrpn.drivers.vrpn.probe import (
     Attempt, check_connect_back, check_handshake, check_senders, check_tcp, check_udp,
     explain_silence, is_open, ProbeOutcome, VrpnProbeFacts)
-from optitrack_vrpn.drivers.vrpn.transport import Request
-from optitrack_vrpn.drivers.vrpn.transport_io import (
-    find_firewall, find_transport, is_wsl, remembered_request, RequestMemory)
+from optitrack_vrpn.drivers.vrpn.request_memory_io import remembered_request, RequestMemory
+from optitrack_vrpn.drivers.vrpn.transport import Remembered, Request
+from optitrack_vrpn.drivers.vrpn.transport_io import find_firewall, find_transport, is_wsl
 from optitrack_vrpn.stream.clock.hostclock_io import HostClock
 
 #: Chosen: limit of stored addresses of other peers.
@@ -47,7 +48,7 @@ class VrpnProbe:
 
     checks = ('udp', 'connect-back', 'tcp', 'handshake', 'senders')
 
-    def __init__(self, config: ClientConfig, settings: Any, place: Place) -> None:
+    def __init__(self, config: ClientConfig, settings: object, place: Place) -> None:
         self._config = config
         self._clock = HostClock()
         self._waiting: Waiting
@@ -121,7 +122,7 @@ class VrpnProbe:
         """Send a request by UDP; one that is not answered is remembered."""
         link, local = self._config.link, self.facts.place.local
         memory, sent_s = RequestMemory(local, *self._server), self._host_s()
-        memory.write(Request.PENDING, sent_s)
+        memory.write(Remembered(Request.PENDING, sent_s))
         result = Request.NONE
         try:
             return connect_back(
@@ -130,7 +131,7 @@ class VrpnProbe:
             result = Request.UNANSWERED
             raise
         finally:
-            memory.write(result, sent_s)
+            memory.write(Remembered(result, sent_s))
 
     def _host_s(self) -> float:
         """Return the system time (s)."""
@@ -211,7 +212,7 @@ class _Counter:
         self.arrived = threading.Event()
 
     def receive(
-        self, items: Sequence[Any], arrival_ns: int, host_minus_arrival_ns: int,
+        self, items: Sequence[Item], arrival_ns: int, host_minus_arrival_ns: int,
     ) -> None:
         self.poses += sum(len(getattr(item, 'bodies', ())) for item in items)
         if self.poses:

@@ -11,7 +11,7 @@ firewall that drops the server's connection blocks the server once, until its ``
 
 from dataclasses import dataclass
 import enum
-from typing import Optional
+from typing import NamedTuple, Optional
 
 
 class Request(enum.Enum):
@@ -86,29 +86,54 @@ class Seen(enum.Enum):
     CONNECT_BACK = 'connect-back'
     REFUSAL = 'refusal'
     UNREACHABLE = 'unreachable'
-    SILENCE = 'silence'
     GREETING = 'greeting'
 
 
-def judge_request(
-    seen: Seen, listening: bool = False, waited_s: float = 0.0, prompt_s: float = 2.0,
-) -> Optional[Request]:
+class Remembered(NamedTuple):
+    """The last UDP request from this host to a server, and when it was sent (system time, s)."""
+
+    request: Request = Request.NONE
+    time_s: float = 0.0
+
+    def left_s(self, limit_s: float, now_s: float) -> float:
+        """Return for how long (s) it may still be answered within a limit; 0 if it cannot."""
+        left_s = self.time_s + limit_s - now_s
+        return left_s if self.request is Request.PENDING and 0.0 < left_s <= limit_s else 0.0
+
+
+NOTHING = Remembered()
+
+
+def remember(
+    stored: Remembered, seen: Seen, sent_s: Optional[float] = None,
+    before: Remembered = NOTHING, waited_s: float = 0.0, prompt_s: float = 2.0,
+) -> Remembered:
     """
-    Return what an observation says about the last request; None if it says nothing.
+    Return what to remember after an observation.
 
     A refusal by UDP shows that no server runs, an unreachable address that the request never left.
     A server greets by TCP after it has dealt with the request: without a connection back, that
-    connection does not get through.
+    connection does not get through. Only a connection back disproves that.
 
-    :param listening: this client sent the request and has accepted connections since.
+    :param stored: what is remembered now; another client may have changed it.
+    :param sent_s: when this client sent a request whose answer it still listens for (system time,
+        s); None without one.
+    :param before: what was remembered before that request.
     :param waited_s: time from the TCP connection to the greeting (s).
     :param prompt_s: a longer time shows that the server was blocked (s).
     """
-    if seen is Seen.SILENCE:
-        return None
-    if seen is Seen.GREETING and (listening or waited_s >= prompt_s):
-        return Request.UNANSWERED
-    return Request.NONE
+    known = stored.request is not Request.NONE or sent_s is not None
+    if not known:
+        return stored
+    time_s = stored.time_s if sent_s is None else sent_s
+    if seen is Seen.CONNECT_BACK:
+        return Remembered(Request.NONE, time_s)
+    if stored.request is Request.UNANSWERED:
+        return stored
+    if before.request is Request.UNANSWERED:
+        return before
+    unanswered = seen is Seen.GREETING and (sent_s is not None or waited_s >= prompt_s)
+    return Remembered(Request.UNANSWERED if unanswered else Request.NONE, time_s)
 
 
 def describe_request(request: Request, since: str, path: str) -> str:

@@ -1,94 +1,21 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Gather what decides about the transport: routes, firewalls, remembered UDP requests."""
+"""Gather what decides about the transport: routes and firewalls."""
 
-import datetime
 import ipaddress
 import json
 import os
-from pathlib import Path
 import shutil
 import subprocess
-import threading
 
-from optitrack_vrpn.core.state_io import state_folder
+from optitrack_vrpn.drivers.vrpn.request_memory_io import RequestMemory, time_text
 from optitrack_vrpn.drivers.vrpn.transport import (
-    choose_transport, closes_input, describe_request, HostFacts, Request, TransportChoice)
+    choose_transport, closes_input, HostFacts, Request, TransportChoice)
 
 #: Of the command that lists the rules of a firewall, in ms on an idle computer (s).
 _COMMAND_S = 2.0
 #: The bit of CAP_NET_ADMIN in the effective capabilities (linux/capability.h).
 _NET_ADMIN = 1 << 12
-
-
-class RequestMemory:
-    """
-    The UDP request that one host sent to one server, in a file beyond the life of the process.
-
-    It is written before the request is sent, so that a client that ends in between counts as well.
-    Where the file cannot be written, all clients of this process share the entry.
-
-    :param local, server: IPv4 addresses of the two hosts.
-    :param port: port of the server; a request without a known answer concerns that port only.
-    """
-
-    _lock = threading.Lock()
-    _unsaved: dict[Path, tuple[Request, float]] = {}
-
-    def __init__(self, local: str, server: str, port: int = 0) -> None:
-        self._port = port
-        self.path = state_folder() / f'udp_request_{local}_{server}.json'
-
-    def read(self) -> tuple[Request, float]:
-        """
-        Return the state of the last request and its time (system time, s).
-
-        An entry that cannot be understood counts as unanswered: the safe side.
-        """
-        try:
-            entry = json.loads(self.path.read_text())
-            request, time_s = Request(entry['request']), float(entry['time'])
-            if request is Request.PENDING and entry.get('port', 0) not in (0, self._port):
-                return Request.NONE, 0.0
-            return request, time_s
-        except (FileNotFoundError, NotADirectoryError):
-            with self._lock:
-                return self._unsaved.get(self.path, (Request.NONE, 0.0))
-        except (OSError, ValueError, KeyError, TypeError):
-            return Request.UNANSWERED, 0.0
-
-    def write(self, request: Request, time_s: float) -> str:
-        """
-        Replace the entry.
-
-        :param time_s: time of the request (system time, s).
-        :returns: why the file could not be written, or ''.
-        """
-        with self._lock:
-            self._unsaved.pop(self.path, None)
-            try:
-                if request is Request.NONE:
-                    self.path.unlink(missing_ok=True)
-                    return ''
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-                part = self.path.with_suffix(f'.{os.getpid()}.{threading.get_ident()}')
-                part.write_text(json.dumps({
-                    'request': request.value, 'time': time_s, 'port': self._port}) + '\n')
-                part.replace(self.path)
-            except OSError as error:
-                self._unsaved[self.path] = (request, time_s)
-                return f'{self.path} ({error.strerror})'
-        return ''
-
-    def describe(self) -> str:
-        """Describe the entry for the user; '' if there is none."""
-        request, time_s = self.read()
-        return describe_request(request, _text(time_s), str(self.path))
-
-
-def remembered_request(local: str, server: str) -> str:
-    """Describe the UDP request that is remembered for a pair of hosts; '' if there is none."""
-    return RequestMemory(local, server).describe()
 
 
 def find_transport(
@@ -107,22 +34,16 @@ def find_transport(
         return choose_transport(connection, HostFacts())
     address, port = server
     memory = RequestMemory(local, address, port)
-    request, time_s = memory.read()
-    if request is Request.PENDING and not 0.0 <= now_s - time_s < pending_s:
+    stored = memory.read()
+    request = stored.request
+    if request is Request.PENDING and not stored.left_s(pending_s, now_s):
         request = Request.NONE    # nobody knows any more; the server is free again
     own = address.startswith('127.') or address == local
     direct = find_route(address)
     return choose_transport(connection, HostFacts(
         own=own, direct=direct,
         wsl=is_wsl(), firewall='' if own else find_firewall(),
-        request=request, since=_text(time_s)))
-
-
-def _text(time_s: float) -> str:
-    """Format a system time for the user."""
-    if not time_s:
-        return 'an unknown time'
-    return datetime.datetime.fromtimestamp(time_s).strftime('%Y-%m-%d %H:%M:%S')
+        request=request, since=time_text(stored.time_s)))
 
 
 def find_route(server: str, root: str = '/') -> bool:

@@ -12,9 +12,9 @@ from optitrack_vrpn.core.errors import ConfigurationError, TransportError
 from optitrack_vrpn.core.events import Event
 from optitrack_vrpn.core.severity import INFO
 from optitrack_vrpn.core.units import NS_PER_S
-from optitrack_vrpn.drivers.client_io import Source, Waiting
+from optitrack_vrpn.drivers.client_io import Waiting
 from optitrack_vrpn.drivers.config import ClientConfig
-from optitrack_vrpn.drivers.driver import Sink
+from optitrack_vrpn.drivers.driver import Sink, Source
 from optitrack_vrpn.drivers.link import LinkState
 from optitrack_vrpn.drivers.sockets_io import card_of, local_address, Lookup, Waker
 from optitrack_vrpn.drivers.table import (
