@@ -124,7 +124,8 @@ class SampleSink:
         self, items: Sequence[Item], arrival_ns: int, host_minus_arrival_ns: int,
     ) -> None:
         """Process items."""
-        self.count += len(self._pipeline.process(items, arrival_ns, host_minus_arrival_ns))
+        self.count += len(
+            self._pipeline.process(items, arrival_ns, host_minus_arrival_ns).samples)
         if self.count > 1000:
             self.flows.set()
 
