@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The lifecycle node axis_bridge: poses in, sensor_msgs/JointState and datagrams out."""
 
-import contextlib
 import functools
 import threading
 import time
@@ -11,7 +10,6 @@ from typing import Any, Optional, Sequence
 
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PoseStamped
-from optitrack_vrpn.control.participant_ros import MocapControl
 from optitrack_vrpn.core.axes import Pose
 from optitrack_vrpn.core.doubt import doubt_of
 from optitrack_vrpn.core.errors import TransportError
@@ -23,11 +21,12 @@ from optitrack_vrpn.guests.machine.axes_mapper import AxesSample, AxesStatus, Ax
 from optitrack_vrpn.guests.machine.axes_settings import AxisBridgeSettings
 from optitrack_vrpn.guests.machine.axes_teach import Recording
 from optitrack_vrpn.guests.machine.axis_bridge_io import (
-    CycleThread, encode, load_table, running_ns, UdpSender)
-from optitrack_vrpn.node.base.managed_node import entry, SettingsNode
+    encode, load_table, running_ns, UdpSender)
+from optitrack_vrpn.guests.machine.machine_node_ros import MachineNode
+from optitrack_vrpn.node.base.managed_node import entry
 from optitrack_vrpn.node.base.tool_node import BackgroundNode, checked_topic
 from optitrack_vrpn.node.graph.streams import pose_reach, Reporter
-from optitrack_vrpn.node.graph.streams_ros import BoundSubscription, pose_of
+from optitrack_vrpn.node.graph.streams_ros import pose_of
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 
@@ -37,23 +36,18 @@ STATUS_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE,
                         durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
 
-class AxisBridge(SettingsNode[AxisBridgeSettings]):
+class AxisBridge(MachineNode[AxisBridgeSettings]):
     """Publish the axes of a machine from the poses of bodies at a fixed rate."""
 
     def __init__(self, node_name: str = 'axis_bridge', **kwargs: Any) -> None:
-        self._lock = threading.Lock()
         self._mapper: Optional[AxisMapper] = None
         self._settings: Optional[AxisBridgeSettings] = None
         self._sender: Optional[UdpSender] = None
         self._publisher: Any = None
-        self._inputs: list[BoundSubscription[Any]] = []
-        self._owned = contextlib.ExitStack()
-        self._thread: Optional[CycleThread] = None
         self._sequence = 0
         self._last: Optional[AxesSample] = None
         self._invalid: tuple[str, ...] = ()
         super().__init__(node_name, AxisBridgeSettings, **kwargs)
-        self._mocap_control = MocapControl(self)
 
     def prepare(self, settings: AxisBridgeSettings) -> None:
         """
@@ -68,20 +62,16 @@ class AxisBridge(SettingsNode[AxisBridgeSettings]):
             self._sender = UdpSender(settings.udp_host, settings.udp_port)
             self._owned.callback(self._sender.close)
         self._settings, self._mapper, self._last = settings, mapper, None
-        self._publisher = self.create_publisher(JointState, settings.axes_topic, 10)
-        self._owned.callback(self.destroy_publisher, self._publisher)
+        self._publisher = self.own(
+            self.create_publisher(JointState, settings.axes_topic, 10), self.destroy_publisher)
         for body in table.bodies:
-            self._inputs.append(BoundSubscription(
-                self, PoseStamped, settings.topic.replace('{body}', ros_name(body)),
-                functools.partial(self._pose, mapper, body), POSE_QOS, identify=pose_of,
-                reach=pose_reach))
-            self._owned.callback(self._inputs[-1].destroy)
-            self._owned.callback(self.destroy_subscription, self.create_subscription(
+            self.bind(PoseStamped, settings.topic.replace('{body}', ros_name(body)),
+                      functools.partial(self._pose, mapper, body), POSE_QOS, identify=pose_of,
+                      reach=pose_reach)
+            self.own(self.create_subscription(
                 DiagnosticStatus, settings.status_topic.replace('{body}', ros_name(body)),
-                functools.partial(self._take_status, mapper, body, Reporter()), STATUS_QOS))
-        self._owned.callback(
-            self.destroy_timer,
-            self.create_timer(1.0, self._watch_publishers, clock=self._steady))
+                functools.partial(self._take_status, mapper, body, Reporter()), STATUS_QOS),
+                self.destroy_subscription)
         self._mocap_control.set_info_topics([self._publisher.topic_name])
 
     def begin(self) -> None:
@@ -91,8 +81,7 @@ class AxisBridge(SettingsNode[AxisBridgeSettings]):
         with self._lock:
             self._mapper.end()
             self._mapper.start(running_ns())
-        self._thread = CycleThread(1.0 / self._settings.rate_hz, self._cycle, 'axis_bridge')
-        self._thread.start()
+        self.start_cycles(1.0 / self._settings.rate_hz, self._cycle)
 
     def end(self) -> None:
         """Stop the cycles, and report the end to the controller."""
@@ -109,8 +98,7 @@ class AxisBridge(SettingsNode[AxisBridgeSettings]):
 
     def release(self) -> None:
         """Destroy publisher and subscriptions, and close the socket."""
-        self._owned.close()
-        self._inputs.clear()
+        super().release()
         self._sender = None
         self._mapper = self._settings = None
 
@@ -133,15 +121,6 @@ class AxisBridge(SettingsNode[AxisBridgeSettings]):
         if reporter.accept(report.session, time.monotonic_ns()):
             with self._lock:
                 mapper.doubt(body, doubt_of(report.values))
-
-    def _watch_publishers(self) -> None:
-        for one in self._inputs:
-            one.look()
-            if one.problem:
-                self._log(ERROR, f'{one.problem}: its poses are not used; end all but one',
-                          one.topic)
-            elif one.others:
-                self._log(WARN, f'{one.others}; end all but one', one.topic)
 
     def _cycle(self, periods: int) -> None:
         """Send all axes, on the thread of the cycles."""
@@ -200,6 +179,7 @@ class AxisBridge(SettingsNode[AxisBridgeSettings]):
 
     def diagnostics(self) -> Sequence[DiagnosticStatus]:
         """Return the status of the stream and of each axis."""
+        self.look_at_inputs()
         sample, mapper, thread = self._last, self._mapper, self._thread
         if sample is None or mapper is None or thread is None:
             return ()       # the last sample of an earlier activation is not the present state

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The lifecycle node gantry_controller: callbacks of topics and services, 100 cycles a second."""
 
-import contextlib
 import functools
 import math
 import threading
@@ -12,12 +11,10 @@ from typing import Any, Callable, Mapping, Optional, Sequence
 
 from builtin_interfaces.msg import Duration
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
-from optitrack_vrpn.control.participant_ros import MocapControl
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.severity import ERROR, INFO, WARN
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.guests.machine.axis import Axis
-from optitrack_vrpn.guests.machine.axis_bridge_io import CycleThread
 from optitrack_vrpn.guests.machine.correction import Measurement
 from optitrack_vrpn.guests.machine.follow_ros import action_type, FollowServer
 from optitrack_vrpn.guests.machine.gantry_settings import ControllerSettings
@@ -25,12 +22,13 @@ from optitrack_vrpn.guests.machine.gantry_sim_io import SimulatedMachine
 from optitrack_vrpn.guests.machine.machine import AxisSample, Calibration, cells, Machine
 from optitrack_vrpn.guests.machine.machine_io import (
     Driver, load_machine, UdpDriver)
+from optitrack_vrpn.guests.machine.machine_node_ros import MachineNode
 from optitrack_vrpn.guests.machine.services_ros import (
     answer, COMMANDS, load_file, paths_of, serve, start, value_of)
 from optitrack_vrpn.guests.machine.trajectory import AxisTrajectory, LARGEST
-from optitrack_vrpn.node.base.managed_node import entry, SettingsNode
+from optitrack_vrpn.node.base.managed_node import entry
 from optitrack_vrpn.node.graph.streams import any_reach, joint_reach
-from optitrack_vrpn.node.graph.streams_ros import BoundSubscription, joints_of
+from optitrack_vrpn.node.graph.streams_ros import joints_of
 from rcl_interfaces.srv import SetParameters
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.task import Future
@@ -46,18 +44,14 @@ def in_ns(message: JointState) -> int:
     return int(message.header.stamp.sec * NS_PER_S + message.header.stamp.nanosec)
 
 
-class GantryController(SettingsNode[ControllerSettings]):
+class GantryController(MachineNode[ControllerSettings]):
     """Control a machine in closed loop."""
 
     def __init__(self, node_name: str = 'gantry_controller', **kwargs: Any) -> None:
-        self._lock = threading.Lock()
         self._machine: Optional[Machine] = None
         self._driver: Optional[Driver] = None
-        self._thread: Optional[CycleThread] = None
         self._calibration: Optional[Calibration] = None
         self._used: Optional[ControllerSettings] = None
-        self._owned = contextlib.ExitStack()
-        self._inputs: list[BoundSubscription[Any]] = []
         self._fresh: dict[str, Measurement] = {}
         self._stamp = (0, 0.0)
         self._cut = ''                      # why the power is cut
@@ -69,7 +63,6 @@ class GantryController(SettingsNode[ControllerSettings]):
         self._action: Optional[FollowServer] = None
         self._logged: dict[str, tuple[str, set[str]]] = {}
         super().__init__(node_name, ControllerSettings, **kwargs)
-        self._mocap_control = MocapControl(self)
 
     # -- transitions ---------------------------------------------------------------------------
 
@@ -87,17 +80,14 @@ class GantryController(SettingsNode[ControllerSettings]):
         ) if settings.driver == 'udp' else SimulatedMachine(description)
         self._used = settings
         self._commanded, self._measured, self._state, self._view = (
-            self._own(self.create_publisher(kind, f'~/{name}', 10), self.destroy_publisher)
+            self.own(self.create_publisher(kind, f'~/{name}', 10), self.destroy_publisher)
             for kind, name in ((JointState, 'commanded'), (JointState, 'measured'),
                                (JointTrajectory, 'state'), (DiagnosticArray, 'axes')))
-        self._inputs = [
-            self._own(BoundSubscription(
-                self, JointState, topic, callback, 10, identify=joints_of, reach=reach),
-                BoundSubscription.destroy)
-            for topic, callback, reach in (
+        for topic, take, reach in (
                 (settings.axes_topic, self._take_measured, joint_reach),
-                ('~/stream', self._take_stream, any_reach))]
-        self._own(self.create_subscription(
+                ('~/stream', self._take_stream, any_reach)):
+            self.bind(JointState, topic, take, 10, identify=joints_of, reach=reach)
+        self.own(self.create_subscription(
             JointTrajectory, '~/joint_trajectory', self._take_trajectory, 10),
             self.destroy_subscription)
         services: dict[str, tuple[Any, Any]] = {
@@ -107,9 +97,9 @@ class GantryController(SettingsNode[ControllerSettings]):
                 ('reset', self._reset))},
             'calibrate': (SetParameters, self._calibrate)}
         for name, (kind, callback) in services.items():
-            self._own(self.create_service(kind, f'~/{name}', callback), self.destroy_service)
+            self.own(self.create_service(kind, f'~/{name}', callback), self.destroy_service)
         # in a group of its own, because a group executes one callback at a time
-        self._own(self.create_service(
+        self.own(self.create_service(
             SetParameters, '~/trajectory_file', self._take_file,
             callback_group=MutuallyExclusiveCallbackGroup()), self.destroy_service)
         kind = action_type()
@@ -118,21 +108,16 @@ class GantryController(SettingsNode[ControllerSettings]):
                 'control_msgs is not installed: no action ~/follow_joint_trajectory')
         elif self._action is None:      # it outlives cleanup: clients ask for results later
             self._action = FollowServer(self, kind, self._active, self._lock)
-        self._own(self.create_timer(0.1, self._show, clock=self._steady), self.destroy_timer)
+        self.own(self.create_timer(0.1, self._show, clock=self._steady), self.destroy_timer)
         self._mocap_control.set_info_topics(
             [self._commanded.topic_name, self._measured.topic_name])
-
-    def _own(self, entity: Any, destroy: Callable[[Any], object]) -> Any:
-        self._owned.callback(destroy, entity)
-        return entity
 
     def begin(self) -> None:
         """Start the cycles; every axis holds its position."""
         self._commands += 1
         assert self._machine is not None and self._used is not None
         self._fresh.clear()
-        self._thread = CycleThread(self._machine.dt, self._cycle, 'gantry')
-        self._thread.start()
+        self.start_cycles(self._machine.dt, self._cycle)
 
     def end(self) -> None:
         """Stop every axis within its limits, then stop the cycles."""
@@ -164,8 +149,7 @@ class GantryController(SettingsNode[ControllerSettings]):
 
     def release(self) -> None:
         """Destroy topics and services, close the driver."""
-        self._owned.close()
-        self._inputs.clear()
+        super().release()
         if self._driver is not None:
             self._driver.close()
             self._driver = None
@@ -460,13 +444,6 @@ class GantryController(SettingsNode[ControllerSettings]):
             warnings = next(pair.value for pair in status.values if pair.key == 'warnings')
             status.message = ': '.join(filter(None, (status.message, warnings)))
             status.name = f'{self.get_name()}: axis {status.name}'
-        for one in self._inputs:
-            one.look()
-            if one.problem:
-                text = f'{one.problem}: its values are not used; end all but one'
-                self._log(ERROR, text, one.topic)
-                found.append(entry(f'{self.get_name()}: {one.topic}', ERROR, text, {}))
-            elif one.others:
-                self._log(WARN, f'{one.others}; end all but one', one.topic)
-                found.append(entry(f'{self.get_name()}: {one.topic}', WARN, one.others, {}))
+        found += [entry(f'{self.get_name()}: {topic}', severity, text, {})
+                  for topic, severity, text in self.look_at_inputs()]
         return found
