@@ -444,6 +444,6 @@ class GantryController(MachineNode[ControllerSettings]):
             warnings = next(pair.value for pair in status.values if pair.key == 'warnings')
             status.message = ': '.join(filter(None, (status.message, warnings)))
             status.name = f'{self.get_name()}: axis {status.name}'
-        found += [entry(f'{self.get_name()}: {topic}', severity, text, {})
-                  for topic, severity, text in self.look_at_inputs()]
+        found += [entry(f'{self.get_name()}: {one.key}', one.severity, one.text, {})
+                  for one in self.look_at_inputs()]
         return found

@@ -4,23 +4,16 @@
 
 import contextlib
 import threading
-from typing import Any, Callable, NamedTuple, Optional, TypeVar
+from typing import Any, Callable, Optional, TypeVar
 
 from optitrack_vrpn.control.participant_ros import MocapControl
-from optitrack_vrpn.core.severity import ERROR, Severity, WARN
+from optitrack_vrpn.core.events import Event
+from optitrack_vrpn.core.severity import ERROR, WARN
 from optitrack_vrpn.guests.machine.axis_bridge_io import CycleThread
 from optitrack_vrpn.node.base.managed_node import SettingsNode
 from optitrack_vrpn.node.graph.streams_ros import BoundSubscription
 
 S = TypeVar('S')
-
-
-class InputProblem(NamedTuple):
-    """What is wrong with the publishers of a topic: WARN if one is used, else ERROR."""
-
-    topic: str
-    severity: Severity
-    text: str
 
 
 class MachineNode(SettingsNode[S]):
@@ -62,16 +55,16 @@ class MachineNode(SettingsNode[S]):
         self._owned.close()
         self._inputs.clear()
 
-    def look_at_inputs(self) -> list[InputProblem]:
-        """Return and log the topics with several publishers."""
+    def look_at_inputs(self) -> list[Event]:
+        """Return and log which topics have several publishers; the key is the topic."""
         found = []
         for one in self._inputs:
             one.look()
             if one.problem:
-                found.append(InputProblem(
-                    one.topic, ERROR, f'{one.problem}: its values are not used; end all but one'))
+                found.append(Event(
+                    ERROR, one.topic, f'{one.problem}: its values are not used; end all but one'))
             elif one.others:
-                found.append(InputProblem(one.topic, WARN, f'{one.others}; end all but one'))
+                found.append(Event(WARN, one.topic, f'{one.others}; end all but one'))
         for each in found:
-            self._log(each.severity, each.text, each.topic)
+            self._log(each.severity, each.text, each.key)
         return found
