@@ -91,3 +91,7 @@ def test_bodies_that_touch_for_a_moment_or_lie_beside_each_other_are_none():
     assert not follow(lambda t: {
         'a': (0.0, 1.0, 0.0), 'b': (0.0003 if t % 1.9 < 1.6 else 0.01, 1.0, 0.0)}, 8.0)
     assert not follow(lambda t: {'a': (0.0, 1.0, 0.0), 'b': (0.0, 1.0, 0.0015)})
+    found = follow(lambda t: {
+        'a': (0.0, 1.0, 0.0), 'b': (0.0, 1.0, 0.0), 'c': (5.0, 1.0, 0.0),
+        'd': (5.0 + max(0.0, 1.5 - t), 1.0, 0.0)}, 6.0)
+    assert found['in one place', ('c', 'd')] == pytest.approx(3.5, abs=0.2), 'its own time'

@@ -21,7 +21,7 @@ from optitrack_vrpn.stream.motion.estimator import EstimateConfig
 from optitrack_vrpn.stream.motion.lowpass import LowpassConfig
 from optitrack_vrpn.stream.motion.settings import MotionConfig
 from optitrack_vrpn.stream.pipeline import Pipeline
-from pipeline_kit import make_pipeline, pose_report
+from pipeline_kit import make_pipeline, pose_report, ProblemLog, S
 import pytest
 from scipy.spatial.transform import Rotation
 
@@ -154,9 +154,10 @@ def test_server_motions_of_a_base_have_the_arm_in_them():
         before = sample.position
     # Where the velocity is missing, the base's acceleration cannot be known.
     sent_ns, (pose, _, acceleration) = frame(100)
-    pipeline.take_events()
+    log = ProblemLog(pipeline)
+    assert not log.look(sent_ns)
     assert pipeline.process([pose, acceleration], sent_ns, 0).motions == []
-    (notice,) = pipeline.take_events()
+    (notice,) = log.look(sent_ns + S)
     assert notice.severity == WARN and 'preceding velocity' in notice.text
 
 
@@ -186,12 +187,14 @@ def test_a_motion_whose_pose_went_through_other_settings_is_left_out():
     {'dt': 0.0}, {'quat': (0.0, 0.0, 0.0, 0.0)}, {'quat': (math.nan, 0.0, 0.0, 1.0)}])
 def test_an_angular_rate_that_is_not_known_is_not_taken_for_zero(unknown):
     pipeline, frame = spinning()
+    log = ProblemLog(pipeline, 0)
     for number in range(3):
         sent_ns, reports = frame(number, **unknown)
         found = pipeline.process(reports, sent_ns, 0)
+        log.look(sent_ns)
         assert found.samples
         assert not any(m.is_velocity for m in found.motions)
-    notices = [n.text for n in pipeline.take_events() if 'an angular rate' in n.text]
+    notices = [line.text for line in log.lines if 'an angular rate' in line.text]
     assert len(notices) == 1
 
 

@@ -111,6 +111,7 @@ ROWS = (
     (FACTS, 'if distance > _SAME_PLACE_M:', 'if False:', FINDINGS),
     (FACTS, 'self._since_ns.get(pair, now_ns)', 'min([now_ns, *self._since_ns.values()])',
      FINDINGS),
+    (RULES, 'for lack in sorted(body.lacking)', 'for lack in ()', 'test/test_pipeline_motion.py'),
     (FACTS, 'self.facts.lossy or (', 'False or (', LOSS),
     (FACTS, ' and lost >= _FEWEST_MESSAGES', '', LOSS),
     (FACTS, 'now_ns - old.now_ns < 0.95 * window_ns or ', '', LOSS),

@@ -422,7 +422,7 @@ class Pipeline:
             if isinstance(motion, ServerMotion):
                 found.motions.append(motion)
             elif motion is not None:
-                self.reports.incomplete_motion(channel, motion)
+                channel.lacking.add(motion)
 
     # -- between frames ------------------------------------------------------------------------
 

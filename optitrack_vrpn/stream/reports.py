@@ -15,7 +15,7 @@ from optitrack_vrpn.stream.bodies.poses import TimedPose
 from optitrack_vrpn.stream.bodies.states import ChangeLog, State, StateChange
 from optitrack_vrpn.stream.bodies.swap import find_swap, review
 from optitrack_vrpn.stream.bodies.tracker import Tracker
-from optitrack_vrpn.stream.roster import Roster, TrackedBody
+from optitrack_vrpn.stream.roster import Roster
 
 #: Maximum number of events that are kept until they are taken, as a limit for hostile servers.
 #: Chosen: two events for each of 128 new bodies.
@@ -75,15 +75,6 @@ class StreamReports:
                 f'{TEXTS_NS / NS_PER_S:g} s are not logged'))
         self._texts.clear()
         self._texts_from_ns, self._left_out = now_ns, 0
-
-    def incomplete_motion(self, channel: TrackedBody, what: str) -> None:
-        """Report once that motion sent by the server is not published."""
-        if what in channel.reported:
-            return
-        channel.reported.add(what)
-        name = channel.names.motive
-        self.add(WARN, ('server motion', name, what),
-                 f'for body {printable(name)!r} the server sends {what}')
 
     def withheld(self, why: str) -> None:
         """Report once for a connection why all its poses are withheld; '' if they are not."""

@@ -41,7 +41,7 @@ class TrackedBody:
     :ivar all_too_old: whether nothing is published because every pose is too old.
     :ivar moved_ns: stamps of the latest acceleration and of the latest velocity from the server.
     :ivar moved_rate: angular rate of that velocity (rad/s, along ENU's axes).
-    :ivar reported: conditions of this body that are reported only once and have been reported.
+    :ivar lacking: what motions of the server lacked that could not be published.
     :ivar latency: time from stamp to publication (s) of some published poses.
     :ivar accept_service: resolved name of the service by which the user accepts the pose that the
         body jumped to; '' if there is none.
@@ -50,7 +50,7 @@ class TrackedBody:
     __slots__ = (
         'names', 'gate', 'estimator', 'wants_motion', 'newest_ns', 'last_sender_ns',
         'last_stamp_ns', 'last_position', 'last_quat', 'published', 'dropped', 'turn',
-        'all_too_old', 'moved_ns', 'moved_rate', 'reported', 'latency', 'accept_service',
+        'all_too_old', 'moved_ns', 'moved_rate', 'lacking', 'latency', 'accept_service',
         '_out', '_old', '_old_from_ns', '_old_to_ns')
 
     def __init__(self, names: BodyNames, gate: Tracker, estimator: Estimator) -> None:
@@ -73,7 +73,7 @@ class TrackedBody:
         self._old_to_ns = 0
         self.moved_ns = [0, 0]
         self.moved_rate: Vector = (0.0, 0.0, 0.0)
-        self.reported: set[str] = set()
+        self.lacking: set[str] = set()
         self.latency = Window(128)
         self.accept_service = ''
 

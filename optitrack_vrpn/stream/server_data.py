@@ -96,13 +96,8 @@ class BesidePoses:
         return marker_cloud(markers, stamp_ns, self._maps.position_to_enu, world_from_mocap)
 
 
-NO_TWIST = (
-    'velocities without an angular rate (a rotation over no time): no twist is published')
-NO_ACCEL = (
-    'accelerations without an angular acceleration (a rotation over no time): none is published')
-NO_ARM = (
-    'accelerations without a preceding velocity: the acceleration of the base, which has an '
-    "offset from the body's origin, cannot be computed and is not published")
+#: What a motion of the server lacks: causes of ``telling/catalogue``.
+NO_TWIST, NO_ACCEL, NO_ARM = 'no angular rate', 'no angular acceleration', 'no velocity before'
 
 
 def server_motion(
@@ -118,7 +113,7 @@ def server_motion(
     :param event: what the server sends.
     :param maps: conversions from Motive's axes to ENU.
     :param turn: rotation from ENU of the mocap world to the user's world.
-    :returns: the motion; or a text for the user if one half of it is missing; or None if the
+    :returns: the motion; or what it lacks, if one half of it is missing; or None if the
         preceding pose did not become a sample.
     """
     if channel.last_sender_ns != event.sender_time_ns:

@@ -70,6 +70,9 @@ _EXCHANGED = (
     'names yourself, clean up and configure the node')
 _EACH_IN_VIEW = 'do at least two cameras see three markers of a body wherever it goes?'
 _REPAIR = 'repair a bag with record --recover'
+_NO_MOTION = (
+    'let the server send it, or set velocity_source: estimate, so that the node estimates it from '
+    'the poses')
 _NO_LOSS = 'losses have ended'
 _COVERS = (
     'the estimate has poses for {percent:.0f} % of the reference ({interruptions}, up to '
@@ -110,6 +113,16 @@ CAUSES: Mapping[str, Cause] = {
         WARN, '{bodies} {is} JUMPED for {seconds:g} s and {stays} so: {why}',
         'It is not published until it returns: check its markers in Motive, and make them less '
         'symmetric. If you have redefined the body in Motive, {accept}'),
+    'no angular rate': Cause(
+        WARN, 'for {bodies} the server sends velocities without an angular rate (a rotation over '
+        'no time): no twist is published', _NO_MOTION),
+    'no angular acceleration': Cause(
+        WARN, 'for {bodies} the server sends accelerations without an angular acceleration (a '
+        'rotation over no time): none is published', _NO_MOTION),
+    'no velocity before': Cause(
+        WARN, 'for {bodies} the server sends accelerations without a preceding velocity: the '
+        "acceleration of the base, which has an offset from the body's origin, cannot be computed "
+        'and is not published', _NO_MOTION),
     'unit': Cause(
         WARN, '{bodies} {is} {far:.0f} m from the origin; positions of hundreds of metres are '
         'usually millimetres or centimetres',

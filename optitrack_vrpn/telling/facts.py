@@ -117,6 +117,7 @@ class BodyFacts:
     :ivar held: why time alone does not end its jump; '' if it does, or if there is none.
     :ivar held_s: how long it has lasted (s).
     :ivar accept_service: the service by which the user accepts the pose it jumped to; '' for none.
+    :ivar lacking: what motions of the server lacked that could not be published.
     :ivar twin: a body in the same place for so long that they share their markers; '' for none.
     :ivar twin_m: distance to that one (m).
     :ivar far_m: how far its last pose is from the origin (m), if no capture volume is so large.
@@ -133,6 +134,7 @@ class BodyFacts:
     far_m: float = 0.0
     twin: str = ''
     twin_m: float = 0.0
+    lacking: frozenset[str] = frozenset()
 
     @property
     def name(self) -> str:
@@ -327,7 +329,7 @@ def facts_of_body(
     return BodyFacts(
         channel.status(now_ns), intervals, returns, exchanged, channel.all_too_old, held,
         gate.hypotheses.lasted_s if held else 0.0, channel.accept_service,
-        far_m if far_m > _FAR_M else 0.0, *twin)
+        far_m if far_m > _FAR_M else 0.0, *twin, frozenset(channel.lacking))
 
 
 def facts_of_pipeline(

@@ -149,6 +149,7 @@ def lasting_findings(facts: StreamFacts) -> list[Finding]:
     for body in facts.bodies:
         found += [one for one in condition_findings(body, facts.max_age_s)
                   if not (facts.clock_differs and one.key == 'too old')]
+        found += [Finding(lack, (body.name,)) for lack in sorted(body.lacking)]
         if body.held_s >= _HELD_S:
             found += held_findings(body)
     return found
