@@ -228,6 +228,7 @@ def test_poses_are_used_again_after_the_clock_of_their_stamps_was_set_back():
     axes = mapper()
     for t in range(5000, 5100, 10):
         assert show(axes, 'b', t)
+    assert axes.sample(5090 * MS).stamp_ns == 5090 * MS
     assert show(axes, 'b', 2000) and show(axes, 'b', 2010)
     assert axes.counters.clock_steps == 1 and axes.counters.out_of_order == 0
     assert axes.sample(2010 * MS).axes[0].valid
