@@ -10,7 +10,7 @@ from optitrack_vrpn.core.severity import INFO
 from optitrack_vrpn.drivers.config import LinkConfig
 from optitrack_vrpn.drivers.driver import (
     Connected, Deliver, Finish, Join, NEVER_NS, Send, SendTimed)
-from optitrack_vrpn.drivers.frames import Frame
+from optitrack_vrpn.drivers.frames import Frame, RoundTrip
 from optitrack_vrpn.drivers.natnet import codec
 from optitrack_vrpn.drivers.natnet.connection import FIRST_ECHOES
 from optitrack_vrpn.drivers.natnet.definitions import encode_definitions
@@ -189,6 +189,8 @@ def test_frames_have_their_names_after_the_greeting_and_the_first_round_trips():
     frames = [item for item, _ in items if isinstance(item, Frame) and item.bodies]
     assert {body.name for one in frames for body in one.bodies} == {'wand'}
     assert len(frames) > 300
+    kinds = [type(item) for item, _ in items]
+    assert kinds[:kinds.index(Frame)].count(RoundTrip) >= FIRST_ECHOES
     (connected,) = of_kind(did, Connected)
     assert 'Motive' in connected.text and connected.transport == 'natnet unicast'
     assert not of_kind(did, (Finish, Join))

@@ -44,6 +44,9 @@ GATE_TESTS, VEHICLE_TESTS, SERIAL_TESTS, LOOP_TESTS, AXIS_TESTS, AXES_TESTS, PAI
     f'test/test_{name}.py' for name in (
         'autopilot_gate', 'autopilot_vehicle', 'autopilot_transport', 'gantry_loop',
         'gantry_axis', 'axes', 'rgbd_pairing', 'rgbd_posegraph'))
+NUMBERS = 'test/test_natnet_connection.py'
+REQUESTS = 'test/test_client_transport.py -k'
+DRIVERS = 'test/test_drivers.py'
 ROWS = (
     ('core/names.py', 'fullmatch(made) and', 'fullmatch(made) or', 'test/test_names.py'),
     ('core/names.py', "title if rule == 'unchanged' else ''", "''", 'test/test_names.py'),
@@ -191,6 +194,24 @@ ROWS = (
      'compared.positions', READINGS),
     ('cli/files_io.py', '[] if is_own else list(given.iterdir())', '[]', 'test/test_outputs.py'),
     ('cli/files_io.py', 'if not is_own and not force:', 'if False:', 'test/test_outputs.py'),
+    ('drivers/losses.py', 'if before < length:', 'if True:', NUMBERS),
+    ('drivers/natnet/numbering.py', 'self._stride if known else 0', 'self._stride', NUMBERS),
+    ('drivers/choice.py', 'if self.chosen:\n            if protocol',
+     'if self.chosen and not streams:\n            if protocol',
+     'test/test_sources.py -k first_protocol'),
+    ('drivers/choice.py', 'now_ns - self._began_ns >= self.patience.first_ns', 'True',
+     'test/test_sources.py -k time_alone'),
+    ('drivers/vrpn/transport.py', 'if before.request is Request.UNANSWERED:', 'if False:',
+     f'{REQUESTS} remembered'),
+    ('drivers/vrpn/transport.py', ' or waited_s >= prompt_s', '', f'{REQUESTS} remembered'),
+    ('drivers/vrpn/transport.py', '0.0 < left_s <= limit_s', '0.0 < left_s',
+     f'{REQUESTS} answered_for'),
+    ('drivers/vrpn/driver.py', ' or self.connection.counters.datagrams:', ':', DRIVERS),
+    ('drivers/vrpn/driver.py', 'events = self.connection.events_before_fault', 'events = []',
+     DRIVERS),
+    ('drivers/natnet/driver.py',
+     'now_ns < self._ready_ns and self.connection.counters.echoes < FIRST_ECHOES', 'False',
+     DRIVERS),
     (GATE, 'MAX_AHEAD_NS = 20_000_000', 'MAX_AHEAD_NS = 60_000_000', GATE_TESTS),
     (GATE, 'GAP_NS = 200_000_000', 'GAP_NS = 400_000_000', GATE_TESTS),
     (GATE, 'BACKWARDS_LIMIT = 10', 'BACKWARDS_LIMIT = 3', GATE_TESTS),

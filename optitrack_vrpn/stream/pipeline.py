@@ -310,8 +310,9 @@ class Pipeline:
             self.reports.add(WARN, 'sender age', self.sender_age.text)
         self.ptp_minus_stamp_ns = ptp_ns - stamp_ns if ptp_ns else None
         if processing_ns:
-            self._found.times.append(
-                FrameTimes(stamp_ns, sender_time_ns, camera_ns, processing_ns))
+            # Equivalent to FrameTimes(...), without its Python-level __new__ (hot path).
+            self._found.times.append(_new(
+                FrameTimes, (stamp_ns, sender_time_ns, camera_ns, processing_ns)))
         return stamp_ns
 
     def _stamp_arrival(
