@@ -170,7 +170,7 @@ class Run:
     def judge(self, found):
         """Compare what is to be published with the promises."""
         host_ns = self.now_ns + HOST_MINUS_ARRIVAL_NS
-        for channel, stamp_ns, _, position, quat, motion in found.samples:
+        for channel, stamp_ns, _, position, quat, motion, _ in found.samples:
             self.published += 1
             if not all(map(math.isfinite, position)):
                 raise Broken(f'position {position}')

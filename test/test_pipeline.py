@@ -73,7 +73,7 @@ def test_every_recorded_pose_comes_out_in_order_on_its_clock(name, mode):
     count = 0
     for arrival_ns, events in recorded(name):
         samples = pipeline.process(events, arrival_ns, 0).samples
-        for channel, stamp_ns, _, position, _, _ in samples:
+        for channel, stamp_ns, _, position, *_ in samples:
             row = next(rows)
             x, y, z = row.vector
             assert (channel.names.motive, position) == (row.body, (z, x, y))

@@ -23,7 +23,8 @@ from optitrack_vrpn.stream.load_shedding import (
 from optitrack_vrpn.stream.motion.estimator import EstimateConfig
 from optitrack_vrpn.stream.motion.lowpass import LowpassConfig
 from optitrack_vrpn.stream.pipeline import Pipeline
-from optitrack_vrpn.telling.facts import StreamFacts
+from optitrack_vrpn.telling.facts import facts_of_pipeline, StreamFacts
+from optitrack_vrpn.telling.rules import load_findings
 from pipeline_kit import HOST, MS, pose_report, ProblemLog, S
 import pytest
 
@@ -275,3 +276,63 @@ def test_diagnostics_warn_while_frames_are_shed(shedding, level):
     entry = frames_entry(none, none, none, {'shed': 7}, StreamFacts(shedding=shedding))
     assert entry.severity is level and ('keep up' in entry.message) is shedding
     assert entry.values['dropped_shed'] == '7'
+
+
+def serve(has_more, seconds=20.0, full=1.15, lean=0.5):
+    """
+    Let a computer publish poses that take longer with all outputs than without.
+
+    :param has_more: whether bodies have outputs beside poses.
+    :param full, lean: share of the time there is that poses with all outputs, or alone, take.
+    :returns: the pipeline, the samples, and how long each waited (ns).
+    """
+    def discovered(channel):
+        channel.has_more = has_more
+        channel.wants_motion = True
+    pipeline = Pipeline(replace(
+        CONFIG, stamps=StampConfig(mode='sender'), max_age_s=0.5,
+        estimate=EstimateConfig(estimate_motion=True)), discovered)
+    now, out, waits = 0, [], []
+    for number in range(round(seconds * RATE)):
+        arrival = number * S // RATE
+        for datagram in frame_of(number):
+            now = max(now, arrival)
+            waits.append(now - arrival)
+            samples = pipeline.process(datagram, arrival, 5 * S, now).samples
+            for sample in samples:
+                now += round((lean if sample.lean else full) * S / RATE / BODIES)
+            out += samples
+        if number % 20 == 0:
+            pipeline.tick(now)
+    return pipeline, out, waits
+
+
+def test_outputs_are_left_out_before_poses():
+    pipeline, out, waits = serve(has_more=True)
+    assert len(out) == 20 * RATE * BODIES, 'no pose is lost'
+    assert max(waits) < 60 * MS
+    some = [sample.lean for sample in out[2 * RATE * BODIES:]]
+    assert 0.1 < statistics.mean(some) < 0.6, 'no more than needed'
+    assert all(sample.motion is None for sample in out if sample.lean)
+    assert sum(sample.motion is not None for sample in out) > 0.3 * len(out)
+    facts = facts_of_pipeline(pipeline)
+    assert facts.lean and not facts.shedding and facts.lean_poses == sum(s.lean for s in out)
+    assert [one.key for one in load_findings(facts)] == ['fewer outputs']
+    # The load is over.
+    pipeline.tick(21 * S + CALM_NS + S)
+    assert not load_findings(facts_of_pipeline(pipeline))
+
+
+def test_poses_alone_are_never_left_out_as_outputs():
+    """Without other outputs, whole frames are left out, as ever."""
+    pipeline, out, _ = serve(has_more=False)
+    assert not any(sample.lean for sample in out)
+    assert pipeline.dropped['shed'] > 0 and pipeline.shedder.lean_poses == 0
+
+
+def test_no_output_is_left_out_where_load_shedding_is_off():
+    pipeline = Pipeline(replace(CONFIG, keep_up=False), lambda channel: setattr(
+        channel, 'has_more', True))
+    samples = [sample for number in range(200) for sample in pipeline.process(
+        frame_of(number)[0], number * S // RATE, HOST, number * S // RATE + 40 * MS).samples]
+    assert samples and not any(sample.lean for sample in samples)

@@ -91,8 +91,8 @@ def test_a_stop_shorter_than_the_greatest_age_costs_nothing():
     assert publish(Stopped(0, 9), [STAMP] * 3, allowance_ns=1 << 63)[2] == [0] * 3
 
 
-def test_what_a_low_pass_takes_off_a_stamp_is_no_waiting():
-    """A delay of more than the greatest age, of all bodies or of one of them."""
+def test_ages_are_those_of_frames():
+    """Stamps that are older by more than the greatest age, of all bodies or of one of them."""
     frames = [STAMP, STAMP, STAMP + 4_000_000]
     for delays in ([MAX_AGE + SECOND] * 3, [0, MAX_AGE + SECOND, 0]):
         assert publish(Stopped(99, 0), frames, delays=delays) == (
@@ -113,8 +113,23 @@ def test_what_does_not_leave_is_counted():
         3, {Disposition.TOO_OLD: 2, Disposition.NO_TOPICS: 5})
 
 
+def test_under_load_a_body_publishes_its_poses_alone():
+    sent = {}
+    channel, _ = channel_of('wand', [])
+    kinds = ['pose', 'pose_ned', 'own', 'pose_cov', 'odom', 'twist', 'accel']
+    output = every_output(channel, kinds, sent)
+    assert channel.has_more
+    publish_samples(
+        [Sample(channel, STAMP, STAMP, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0), None, True)],
+        {channel: output}, NOWHERE, lambda: STAMP, SECOND)
+    assert set(sent) == {'pose', 'pose_ned', 'own'} and channel.published == 1
+    for few in (['pose', 'pose_ned'], ['odom', 'twist']):
+        every_output(channel, few, sent)
+        assert not channel.has_more, 'a body without poses keeps its outputs'
+
+
 def test_a_motion_has_the_stamp_of_its_estimate():
-    """A low-pass smooths the pose, and may take its delay off that stamp."""
+    """A low-pass smooths the pose; the motion has a stamp of its own."""
     sent = {}
     channel, _ = channel_of('wand', [])
     output = every_output(channel, ['pose_cov', 'odom', 'twist', 'accel'], sent)

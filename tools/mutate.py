@@ -27,6 +27,7 @@ LINES, LINK, LOSS, FINDINGS = (f'test/test_{name}.py' for name in (
 BODIES = 'stream/bodies'
 JUDGE, HYPOTHESES, LIMITS, TRACKER = (
     f'{BODIES}/{name}.py' for name in ('judge', 'hypotheses', 'limits', 'tracker'))
+LOAD, HOT_PATH = 'test/test_pipeline_load_shedding.py', 'test/test_ros_hot_path.py'
 SETTINGS, CONFIGURATION = 'test/test_parameters_random.py', 'node/configuration.py'
 STREAMS = 'node/graph/streams.py'
 ANOTHER, TURNED, STRICT, FED = (f'test/test_{name}' for name in (
@@ -122,6 +123,17 @@ ROWS = (
      'test/test_sender_age.py'),
     (RULES, 'if body.held_s >= _HELD_S:', 'if body.held_s >= 0.0:',
      'test/test_pipeline_faults.py -k flip_that_lasts'),
+    ('stream/load_shedding.py', 'self.lean = now_ns - self._fresh_ns >= HICCUP_NS',
+     'self.lean = False', LOAD),
+    ('stream/load_shedding.py', 'self.lean = now_ns - self._fresh_ns >= HICCUP_NS',
+     'self.lean = True', LOAD),
+    ('stream/pipeline.py', 'shedder.lean and self.config.keep_up', 'shedder.lean', LOAD),
+    ('stream/pipeline.py', 'self._lean and channel.has_more', 'self._lean', LOAD),
+    ('node/body_output.py', 'len({row.other for row in self.rows}) == 2', 'True', HOT_PATH),
+    ('node/receiver.py', 'if not lean:', 'if True:', HOT_PATH),
+    ('node/receiver.py', 'if row.later and clock() > until_ns:', 'if False:', HOT_PATH),
+    ('node/receiver.py', 'if frame_ns != present_ns or output in bodies:',
+     'if frame_ns != present_ns:', HOT_PATH),
     (REMARKS, 'COMMON = 0.8', 'COMMON = 0.7', CORPUS),
     (REMARKS, 'COMMON = 0.8', 'COMMON = 0.9', CORPUS),
     (REMARKS, '(cause or len(names) > 1)', 'True', CORPUS),

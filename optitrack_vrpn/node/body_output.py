@@ -208,6 +208,7 @@ class BodyOutput:
             or self.publishers[name].get_subscription_count() > 0]
         for row in self.rows:
             row.later = row is not self.rows[0]
+        self.channel.has_more = len({row.other for row in self.rows}) == 2
         self.channel.wants_motion = any(
             row.content >= Content.ODOMETRY and not row.from_server for row in self.rows)
         outputs = self.settings.outputs if self.settings is not None else ()

@@ -183,7 +183,7 @@ def publish_samples(
     ned: Any
     write: Any
     for sample in samples:
-        channel, stamp_ns, frame_ns, position, quat, _ = sample
+        channel, stamp_ns, frame_ns, position, quat, _, lean = sample
         output = outputs.get(channel)
         if output is None:
             channel.dropped[Disposition.NO_TOPICS] += 1
@@ -212,7 +212,8 @@ def publish_samples(
             if row.later and clock() > until_ns:
                 break
             if row.other:
-                _publish_other(row, sample, stamp)
+                if not lean:
+                    _publish_other(row, sample, stamp)
             elif row.rate is None or row.rate.take(stamp_ns):
                 if row.content == _NED:
                     ned = ned or pose_to_ned(position, quat)
@@ -241,7 +242,7 @@ def _publish_other(row: 'OutputRow', sample: tuple[Any, ...], stamp: bytes) -> N
     channel: TrackedBody
     stamp_ns: int
     motion: Optional[MotionEstimate]
-    channel, stamp_ns, _, position, quat, motion = sample
+    channel, stamp_ns, _, position, quat, motion, _ = sample
     content = row.content
     if row.from_server:
         return
@@ -285,7 +286,7 @@ def publish_view(
     frame_ns: int
     output: Optional[BodyOutput]
     for sample in samples:
-        channel, stamp_ns, frame_ns, position, quat, _ = sample
+        channel, stamp_ns, frame_ns, position, quat, _, _ = sample
         if not frames.take(frame_ns):
             continue
         output = outputs.get(channel)

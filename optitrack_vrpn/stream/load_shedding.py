@@ -7,6 +7,9 @@ A queue after a short stall drains, and all its poses are published. In a standi
 waits as long as the one before. The minimum wait over a period distinguishes the two (Nichols and
 Jacobson, "Controlling Queue Delay", ACM Queue 10(5), 2012: CoDel). While a queue stands, frames
 are left out until the others are fresh.
+
+Outputs are left out before frames: while every pose of the last ``HICCUP_NS`` has waited, bodies
+with several outputs publish poses and transforms alone, and no motion is estimated.
 """
 
 from typing import Final
@@ -42,12 +45,18 @@ class LoadShedder:
     last bodies of each frame would lose poses.
 
     :ivar shedding: whether frames may be left out at present.
+    :ivar lean: whether outputs beside poses are left out; valid after ``update``.
+    :ivar lean_poses: number of poses published without them.
+    :ivar lean_of_late: whether that was so in the last ``CALM_NS``, as far as ``end`` was called.
     :ivar idle_ns: time (ns) of the last wait up to ``FRESH_NS``, set in place of a call of
         ``update`` while nothing is shed.
     """
 
     def __init__(self) -> None:
-        self.shedding = False
+        self.shedding = self.lean = self.lean_of_late = False
+        self.lean_poses = 0
+        # That number, and the time (ns), when ``end`` last found that it had grown.
+        self._lean_before, self._lean_ns = 0, -CALM_NS
         self.idle_ns = -PAUSE_NS
         self._waited_ns = 0
         # Times of the last call, of the last short wait, of the last wait below FRESH_NS, and of
@@ -71,6 +80,7 @@ class LoadShedder:
             self._short_ns = now_ns
         if waited_ns <= FRESH_NS:
             self._fresh_ns = now_ns
+        self.lean = now_ns - self._fresh_ns >= HICCUP_NS
         self._looked_ns = now_ns
         if not self.shedding:
             if now_ns - self._short_ns < PATIENCE_NS:
@@ -87,6 +97,9 @@ class LoadShedder:
         :param now_ns: present time (ns) on the clock of ``update``.
         :returns: whether ``shedding`` has changed.
         """
+        if self.lean_poses != self._lean_before:
+            self._lean_before, self._lean_ns = self.lean_poses, now_ns
+        self.lean_of_late = now_ns - self._lean_ns < CALM_NS
         if not self.shedding or now_ns - self._shed_ns < CALM_NS:
             return False
         self.shedding = False

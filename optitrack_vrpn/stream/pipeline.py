@@ -121,6 +121,7 @@ class Pipeline:
         self._oldest_ns = self._newest_ns = 0
         self._unstamped = Disposition.UNSTAMPED
         self._withheld = self._older = 0
+        self._lean = False
 
     # -- the hot path --------------------------------------------------------------------------
 
@@ -148,8 +149,10 @@ class Pipeline:
         shedder = self.shedder
         if self._behind_ns <= FRESH_NS and not shedder.shedding:
             shedder.idle_ns = now_ns
+            self._lean = False
         else:
             shedder.update(self._behind_ns, now_ns)
+            self._lean = shedder.lean and self.config.keep_up
         shedding = shedder.shedding and self.config.keep_up
         self._oldest_ns = now_ns + host_minus_arrival_ns - self.max_age_ns
         self._newest_ns = now_ns + host_minus_arrival_ns + self.max_age_ns
@@ -248,9 +251,13 @@ class Pipeline:
                 continue
             # Estimate: offsets, low-pass, motion.
             motion = None
+            lean = self._lean and channel.has_more
             if not channel.estimator.idle:
-                stamp_ns, position, quat, motion = self._estimate(
-                    channel, stamp_ns, position, quat)
+                if lean and channel.estimator.lowpass is None:
+                    position, quat = channel.estimator.place(position, quat)
+                else:
+                    stamp_ns, position, quat, motion = self._estimate(
+                        channel, stamp_ns, position, quat)
             # Order: stamps of one body rise.
             if stamp_ns <= channel.last_stamp_ns:
                 # The host's clock was set back a little.
@@ -258,11 +265,15 @@ class Pipeline:
                 channel.last_sender_ns = -1
                 continue
             channel.last_sender_ns = sender_time_ns
+            if lean:
+                self.shedder.lean_poses += 1
+                channel.last_sender_ns = -1    # no motion of the server belongs to it
             channel.last_stamp_ns = stamp_ns
             channel.last_position = position
             channel.last_quat = quat
             # Equivalent to Sample(...), without its Python-level __new__.
-            samples.append(_new(Sample, (channel, stamp_ns, frame_ns, position, quat, motion)))
+            samples.append(
+                _new(Sample, (channel, stamp_ns, frame_ns, position, quat, motion, lean)))
         if markers or extras is not None:
             if not stamped:
                 frame_ns = self._stamp(frame, arrival_ns, host_minus_arrival_ns)

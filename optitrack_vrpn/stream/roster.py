@@ -29,6 +29,7 @@ class TrackedBody:
     :ivar gate: validates its poses.
     :ivar estimator: filters the valid poses.
     :ivar wants_motion: whether the motion estimate has subscribers.
+    :ivar has_more: whether there are poses, and outputs beside them that can be left out.
     :ivar newest_ns: sender time of its last pose (the stamp where arrivals are the stamps).
     :ivar last_sender_ns: sender time of the last pose if it became a sample, else -1.
     :ivar last_stamp_ns: stamp of the last sample; 0 before the first one and after a step of the
@@ -48,7 +49,7 @@ class TrackedBody:
     """
 
     __slots__ = (
-        'names', 'gate', 'estimator', 'wants_motion', 'newest_ns', 'last_sender_ns',
+        'names', 'gate', 'estimator', 'wants_motion', 'has_more', 'newest_ns', 'last_sender_ns',
         'last_stamp_ns', 'last_position', 'last_quat', 'published', 'dropped', 'turn',
         'all_too_old', 'moved_ns', 'moved_rate', 'lacking', 'latency', 'accept_service',
         '_out', '_old', '_old_from_ns', '_old_to_ns')
@@ -57,7 +58,7 @@ class TrackedBody:
         self.names = names
         self.gate = gate
         self.estimator = estimator
-        self.wants_motion = False
+        self.wants_motion = self.has_more = False
         self.newest_ns = -1
         self.last_sender_ns = -1
         self.last_stamp_ns = 0
@@ -119,6 +120,7 @@ class Sample(NamedTuple):
     :ivar position: in ENU (m).
     :ivar quat_xyzw: rotation from FLU to ENU, of unit norm, with continuous sign.
     :ivar motion: motion estimate; None if it has no subscriber or is not known.
+    :ivar lean: whether outputs beside poses are left out because of the load.
     """
 
     channel: TrackedBody
@@ -127,6 +129,7 @@ class Sample(NamedTuple):
     position: Vector
     quat_xyzw: Quaternion
     motion: Optional[MotionEstimate]
+    lean: bool = False
 
 
 class ServerMotion(NamedTuple):

@@ -168,6 +168,13 @@ CAUSES: Mapping[str, Cause] = {
         'others are on time (load_shedding)',
         'select fewer bodies (bodies.allow) or topics, or lower the rate in Motive',
         end='this computer keeps up again; {shed} poses have been left out so far'),
+    'fewer outputs': Cause(
+        WARN, 'this computer cannot keep up with all outputs: every pose has waited more than '
+        '{waited:g} ms before it was read. Poses and TF are published; velocities and covariances '
+        'are left out meanwhile, so that no pose is lost (load_shedding)',
+        'select fewer outputs, or lower their rates',
+        end='all outputs are published again; {lean} poses have been published without the others '
+            'so far'),
     'not selected': Cause(
         WARN, 'bodies.allow and bodies.deny select none of the bodies that arrive ({count})',
         'write their names as in Motive'),

@@ -171,6 +171,8 @@ class StreamFacts:
     :ivar loss: the losses of the last seconds, where they are followed.
     :ivar shedding: whether frames are left out because this computer cannot keep up.
     :ivar shed: number of poses left out for that.
+    :ivar lean: whether outputs beside the poses were left out of late, for the same reason.
+    :ivar lean_poses: number of poses published without them.
     :ivar only_ignored: number of bodies that arrive, if none of them is selected.
     :ivar max_age_s: largest age of a pose that is published (s).
     :ivar clock_differs: whether the sender's own times are published, and its clock differs from
@@ -190,6 +192,8 @@ class StreamFacts:
     loss: LossFacts = NO_LOSS
     shedding: bool = False
     shed: int = 0
+    lean: bool = False
+    lean_poses: int = 0
     only_ignored: int = 0
     max_age_s: float = math.inf
     clock_differs: bool = False
@@ -346,6 +350,8 @@ def facts_of_pipeline(
     facts.loss = loss
     facts.shedding = pipeline.config.keep_up and pipeline.shedder.shedding
     facts.shed = pipeline.dropped[Disposition.SHED.value]
+    facts.lean = pipeline.shedder.lean_of_late
+    facts.lean_poses = pipeline.shedder.lean_poses
     facts.only_ignored = pipeline.roster.only_ignored
     facts.max_age_s = pipeline.config.max_age_s
     facts.more_bodies = pipeline.roster.refused

@@ -10,7 +10,7 @@ import math
 from optitrack_vrpn.core.names import printable
 from optitrack_vrpn.core.stats import Intervals
 from optitrack_vrpn.stream.bodies.states import BodyStatus, State
-from optitrack_vrpn.stream.load_shedding import PATIENCE_NS, STANDING_NS
+from optitrack_vrpn.stream.load_shedding import FRESH_NS, PATIENCE_NS, STANDING_NS
 from optitrack_vrpn.telling.catalogue import Finding, Span
 from optitrack_vrpn.telling.facts import (
     BodyFacts, ENOUGH_FRAMES, LOSS_WINDOW_S, LossFacts, MUCH, StreamFacts)
@@ -110,9 +110,13 @@ def loss_findings(loss: LossFacts) -> list[Finding]:
 
 def load_findings(facts: StreamFacts) -> list[Finding]:
     """Find that this computer cannot keep up."""
-    return [Finding('overload', (), {
-        'patience': PATIENCE_NS * 1e-9, 'standing': STANDING_NS * 1e-6, 'shed': facts.shed})] if (
-            facts.shedding) else []
+    if facts.shedding:
+        return [Finding('overload', (), {
+            'patience': PATIENCE_NS * 1e-9, 'standing': STANDING_NS * 1e-6, 'shed': facts.shed})]
+    if facts.lean:
+        return [Finding('fewer outputs', (), {
+            'waited': FRESH_NS * 1e-6, 'lean': facts.lean_poses})]
+    return []
 
 
 def selection_findings(facts: StreamFacts) -> list[Finding]:
