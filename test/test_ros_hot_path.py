@@ -102,6 +102,16 @@ def test_ages_are_those_of_frames():
         assert publish(Stopped(2, 0.6), frames[:2], delays=delays) == ([0, 1], [], [0] * 2)
 
 
+def test_a_body_that_occurs_twice_begins_another_frame():
+    """Frames that arrive together can have one stamp; a message has one transform of a body."""
+    poses, transforms = [], []
+    outputs = dict(channel_of(number, poses) for number in range(2))
+    samples = [Sample(channel, STAMP, STAMP, (0.0,) * 3, (0.0, 0.0, 0.0, 1.0), None)
+               for channel in outputs] * 2
+    publish_samples(samples, outputs, (list, transforms.append), lambda: STAMP, MAX_AGE)
+    assert transforms == [[0, 1], [0, 1]]
+
+
 def test_what_does_not_leave_is_counted():
     channel, output = channel_of('wand', [])
     samples = [Sample(channel, stamp, stamp, (0.0,) * 3, (0.0, 0.0, 0.0, 1.0), None)
