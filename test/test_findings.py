@@ -53,6 +53,17 @@ def test_bodies_with_one_cause_at_one_time_are_one_finding(rows):
         (one.key, name) for one in found for name in one.bodies)
 
 
+@pytest.mark.parametrize(('far_m', 'keys'), [
+    (0.0, ['JUMPED', 'NEW', 'was JUMPED']), (1000.0, ['unit', 'unit'])])
+def test_a_body_in_millimetres_is_no_body_of_two_that_have_one_name(far_m, keys):
+    bodies = [seen('drone', State.NEW), seen('base', State.JUMPED)]
+    bodies[1].status = bodies[1].status._replace(withheld={'jumped': 100})
+    for body in bodies:
+        body.far_m = far_m
+    stream = StreamFacts(960, tuple(bodies), Intervals(480, 1 / 120, 4.0), {})
+    assert sorted(one.key for one in body_findings(stream)) == keys
+
+
 def test_a_slow_body_is_named_and_slow_cameras_are_not_blamed_on_bodies():
     assert rate_findings({'a': 240.0, 'b': 240.0}) == []
     found, = rate_findings({'a': 240.0, 'b': 100.0, 'c': 120.0})

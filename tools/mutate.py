@@ -57,6 +57,8 @@ ROWS = (
      'test/test_parameters_files.py -k without'),
     ('takes/take_io.py', 'len(sizes), size=_SAMPLED', 'len(sizes), size=0',
      'test/test_recording_findings.py -k parents'),
+    (RULES, '(State.NEW, State.JUMPED) if body.far_m', '() if body.far_m',
+     'test/test_findings.py'),
     (FIGURES, 'np.maximum(intervals, median_ns)', 'intervals', CORPUS),
     (REMARKS, 'BUNCHED_SHARE = 0.02', 'BUNCHED_SHARE = 0.5', CORPUS),
     ('takes/dashboard/lab.py', '    if not norm:\n        return []', '    norm = norm or 1.0',

@@ -217,7 +217,9 @@ def _of_a_body(body: BodyFacts, facts: StreamFacts, exchanged: set[str]) -> list
     status, intervals, everything = body.status, body.intervals, facts.all_intervals
     found = []
     other = status.swapped_with or body.exchanged
-    if body.state is not State.TRACKED and not status.swapped_with:
+    # In another unit a body seems to be faster than any: that it jumps is no finding of its own.
+    faster = (State.NEW, State.JUMPED) if body.far_m else ()
+    if body.state not in (State.TRACKED, *faster) and not status.swapped_with:
         detail = printable(_detail(status), 160)
         found.append(Finding(body.state.value, name, {'detail': f' ({detail})' if detail else ''}))
     if other and other not in exchanged:
@@ -232,7 +234,7 @@ def _of_a_body(body: BodyFacts, facts: StreamFacts, exchanged: set[str]) -> list
     if total > MUCH * poses and total >= ENOUGH_FRAMES:
         found += [Finding(f'was {state.value}', name, {'share': percent(count / poses)})
                   for state, count in unusable.items() if count > MUCH * poses / len(unusable)
-                  and not (other and state is State.JUMPED)]
+                  and state not in faster and not (other and state is State.JUMPED)]
     silent_s = intervals.silent_s - (everything.silent_s if len(facts.bodies) > 1 else 0.0)
     if intervals.silences and silent_s > MUCH * intervals.span_s:
         found.append(Finding('silent', name, {'silence': _silence(intervals)},
