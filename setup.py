@@ -22,9 +22,7 @@ COMPILED = [f'{PACKAGE}/{folder}/{name}.py' for folder, names in {
     'drivers/natnet': (
         'codec', 'connection', 'driver', 'frames', 'layouts', 'messages', 'model_list',
         'numbering', 'reports'),
-    'stream/clock': (
-        'difference', 'epochs', 'host_offset', 'line', 'pace', 'round_trips', 'sender_clock',
-        'source'),
+    'stream/clock': ('difference', 'line', 'pace', 'round_trips', 'sender_clock', 'source'),
     'stream/motion': ('estimator', 'gains', 'kalman', 'lever_arm', 'rest'),
     'stream/bodies': ('hypotheses', 'judge', 'limits', 'poses', 'states', 'times', 'tracker'),
     'stream': ('load_shedding', 'pipeline', 'roster'),

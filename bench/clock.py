@@ -52,10 +52,7 @@ def stamp_all(source: StampSource, frames: Frames) -> tuple[Any, Any]:
         while echo is not None and echo[0] <= k:
             source.echo(*echo[1:])
             echo = next(echoes, None)
-        if source.coarse:
-            stamp = source.stamp_arrival(sender_ns, arrival_ns, 0, True)
-        else:
-            stamp = source.stamp(sender_ns, arrival_ns)
+        stamp = source.stamp(sender_ns, arrival_ns, 0, 0, source.coarse)
         if judging:
             judging = source.judge('wand', k, sender_ns, arrival_ns)
         if stamp is not None:

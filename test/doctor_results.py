@@ -15,7 +15,7 @@ from optitrack_vrpn.telling.facts import BodyFacts
 CLOCK = ClockStatus(
     mode='tracking', by_arrival=False, epoch=0, learnt=True, offset_ns=10**18, skew_ppm=1.0,
     uncertainty_s=1e-4, above_s=0.0, above_since_s=0.0, follows_in_s=0.0, withheld=0,
-    restarts={}, samples=400, sender_base='sender_start', jitter_std_s=1e-4, jitter_p99_s=5e-4,
+    restarts={}, samples=400, sender_base='sender_start', jitter_p99_s=5e-4,
     refused=0)
 
 

@@ -8,7 +8,8 @@ from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.severity import WARN
 from optitrack_vrpn.stream.clock.source import StampSource
-from optitrack_vrpn.stream.clock.types import MODES, StampConfig
+from optitrack_vrpn.stream.clock.types import StampConfig
+from optitrack_vrpn.stream.trouble import trouble_text
 import pytest
 
 MS = 1_000_000
@@ -20,7 +21,7 @@ def feed(source, pairs):
     return [source.stamp(sent, arrival) for sent, arrival in pairs]
 
 
-@given(delays=st.lists(st.integers(0, 5 * MS), min_size=30, max_size=60),
+@given(delays=st.lists(st.integers(0, 3 * MS), min_size=30, max_size=60),
        samples=st.integers(1, 25))
 @settings(deadline=None)
 def test_min_offset_is_the_originals_rule(delays, samples):
@@ -91,37 +92,32 @@ def test_latency_is_taken_off_every_stamp(mode):
 
 @pytest.mark.parametrize('mode', ['tracking', 'min_offset'])
 @pytest.mark.parametrize(('back_to', 'ahead'), [(0, 0), (None, 3600 * S), (None, 2 * S)])
-def test_a_restart_of_the_sender_begins_an_epoch_after_half_a_second(mode, back_to, ahead):
+def test_a_restart_of_the_sender_begins_an_epoch_once_frames_are_fresh(mode, back_to, ahead):
     source = StampSource(StampConfig(mode=mode))
     for i in range(2000):
         source.stamp(500 * S + i * 4 * MS, 80 * S + i * 4 * MS + 30_000)
     source.events()
     new = back_to if back_to is not None else 508 * S + ahead
-    stamps = [source.stamp(new + i * 4 * MS, 88 * S + i * 4 * MS) for i in range(200)]
+    stamps = [source.stamp(new + i * 4 * MS, 88 * S + i * 4 * MS) for i in range(240)]
     assert stamps[:90] == [None] * 90
-    assert all(abs(stamps[i] - 88 * S - i * 4 * MS) < 20_000 for i in range(130, 200))
+    assert all(abs(stamps[i] - 88 * S - i * 4 * MS) < 20_000 for i in range(135, 240))
     assert source.status().restarts == {'sender_restarted': 1}
     ended = [event for event in source.events() if event.data.kind == 'epoch_ended']
     assert [(event.severity, event.data.reason, event.data.epoch) for event in ended] == [
         (WARN, 'sender_restarted', 1)]
 
 
-@pytest.mark.parametrize(('first', 'base'), [
-    (UNIX, 'unix_epoch'), (2_445_995 * S, 'sender_start'), (0, 'sender_start')])
-@pytest.mark.parametrize('mode', MODES)
-def test_the_base_of_sender_times_is_reported_once(mode, first, base):
+@pytest.mark.parametrize(('first', 'base', 'said'), [
+    (UNIX, 'unix_epoch', 'the Unix epoch'), (2_445_995 * S, 'sender_start', 'its start'),
+    (0, 'sender_start', 'its start')])
+@pytest.mark.parametrize('mode', ['tracking', 'min_offset', 'sender'])
+def test_offset_and_base_of_sender_times_are_reported_once(mode, first, base, said):
     source = StampSource(StampConfig(mode=mode))
-    for i in range(300):
+    for i in range(4000):
         source.stamp(first + i * MS, UNIX + 3 * S + i * MS)
     assert source.status().sender_base == base
-    events = source.events()
-    reported = [event for event in events if event.data.kind == 'base_recognised']
-    assert [event.data.reason for event in reported] == [base]
-    # Stamps of 1970 are published as the user asked, but not without a warning.
-    assert any('1970' in event.text for event in events if event.severity == WARN) == (
-        mode == 'sender' and base == 'sender_start')
-    if base == 'unix_epoch':
-        assert '-3.000 s from' in reported[0].text
+    (event,) = [event for event in source.events() if event.data.kind == 'learnt']
+    assert said in event.text
 
 
 def test_reconnecting_keeps_what_fits_and_drops_what_does_not():
@@ -136,11 +132,13 @@ def test_reconnecting_keeps_what_fits_and_drops_what_does_not():
     stamps = [same.stamp(25 * S + i * 4 * MS, 76 * S + i * 4 * MS + 150_000) for i in range(70)]
     assert stamps[:60] == [None] * 60 and abs(stamps[69] - 76 * S - 69 * 4 * MS) < 20_000
     assert same.status().epoch == 0
-    # A sender that lost 5 s.
+    # A sender that lost 5 s: all frames are late until another clock is certain.
     other = before(StampSource(StampConfig()))
-    stamps = [other.stamp(25 * S + i * 4 * MS, 81 * S + i * 4 * MS) for i in range(150)]
-    assert stamps[:90] == [None] * 90 and abs(stamps[149] - 81 * S - 149 * 4 * MS) < 1000
-    assert other.status().restarts == {'sender_restarted': 1}
+    stamps = [other.stamp(25 * S + i * 4 * MS, 81 * S + i * 4 * MS) for i in range(500)]
+    assert all(stamp is None or stamp < 77 * S + i * 4 * MS
+               for i, stamp in enumerate(stamps[:370]))
+    assert abs(stamps[420] - 81 * S - 420 * 4 * MS) < 1000
+    assert other.status().restarts == {'offset_changed': 1}
 
 
 def test_jitter_of_arrivals_against_stamps_is_what_was_put_in():
@@ -149,7 +147,6 @@ def test_jitter_of_arrivals_against_stamps_is_what_was_put_in():
     for i in range(20_000):
         source.stamp(i * 4 * MS, 60 * S + i * 4 * MS + int(rnd.expovariate(1 / 200e3)))
     status = source.status()
-    assert status.jitter_std_s == pytest.approx(200e-6, rel=0.2)
     assert status.jitter_p99_s == pytest.approx(200e-6 * 4.605, rel=0.2)
     assert status.samples == 20_000
     assert abs(status.offset_ns - 60 * S) < 20_000
@@ -172,7 +169,7 @@ def test_a_clock_that_stands_after_a_restart_is_reported():
     source.reconnected()
     for k in range(240, 600):
         assert source.stamp(0, S + k * S // 240) is None
-    assert 'no pose is published' in source.trouble(4 * S)
+    assert 'no pose is published' in trouble_text(source.trouble(4 * S), S)
 
 
 def test_mode_sender_reports_no_frames_as_withheld():
@@ -181,4 +178,4 @@ def test_mode_sender_reports_no_frames_as_withheld():
     source.reconnected()
     for number in range(400):
         assert source.stamp(10 * S + number * 10 * MS, 20 * S + number * 5 * MS) is not None
-    assert source.trouble(25 * S) == ''
+    assert not source.trouble(25 * S).event

@@ -9,6 +9,7 @@ import sys
 
 from conftest import examples
 from hypothesis import example, given, settings, strategies as st
+from optitrack_vrpn.stream.clock.limits import KEPT
 from optitrack_vrpn.stream.clock.source import LIMIT_NS, StampSource
 from optitrack_vrpn.stream.clock.types import StampConfig
 import pytest
@@ -165,12 +166,12 @@ def test_unread_events_are_bounded():
         # The host's clock is set each second.
         source.stamp(i * S, i * S, (i % 2) * 100 * S)
     assert source.status().epoch > 500
-    assert len(source.events()) <= 64
+    assert len(source.events()) <= KEPT
     assert source.events() == []
 
 
 def test_a_new_source_reports_that_nothing_is_known():
     status = StampSource(StampConfig()).status()
     assert status.samples == 0 and not status.learnt and status.epoch == 0
-    assert math.isnan(status.jitter_std_s) and status.sender_base == 'unknown'
+    assert math.isnan(status.jitter_p99_s) and status.sender_base == 'unknown'
     assert status.uncertainty_s == pytest.approx(0.02)

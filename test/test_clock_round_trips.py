@@ -7,6 +7,8 @@ import math
 from conftest import examples
 from hypothesis import given, settings, strategies as st
 import numpy as np
+from optitrack_vrpn.stream.clock.limits import RATE
+from optitrack_vrpn.stream.clock.line import Line
 from optitrack_vrpn.stream.clock.round_trips import RoundTrips
 from optitrack_vrpn.stream.clock.source import StampSource
 from optitrack_vrpn.stream.clock.types import StampConfig
@@ -17,39 +19,50 @@ S = 1_000 * MS
 OFFSET = 7_000 * S
 
 
+def line_at(offset_ns, skew=0.0):
+    """Return a line that puts a sender's times so far from its own, and faster by a skew."""
+    line = Line()
+    line.skew, line.known = skew, True
+    line.begin(0, offset_ns, True)
+    return line
+
+
 @settings(deadline=None, max_examples=examples(100))
 @given(st.lists(st.tuples(st.integers(0, 5 * MS), st.integers(0, 5 * MS)), min_size=1,
                 max_size=40))
 def test_the_bound_holds_for_any_two_ways(ways):
-    round_trips = RoundTrips()
+    """Frames come back as answers do: the line is at the least way back, or above it."""
+    round_trips, line = RoundTrips(), line_at(OFFSET + min(back for _, back in ways))
     for number, (there, back) in enumerate(ways):
         sent = OFFSET + number * S // 4
-        round_trips.add(sent, sent + there - OFFSET, sent + there + back, 0.0, 0.0)
+        round_trips.add(sent, sent + there - OFFSET, sent + there + back)
+        round_trips.follow(line, True)
     # A frame that met no delay lies on its sender's time.
-    placed = round_trips.place(100 * S, OFFSET + 105 * S, 0.0)
-    assert abs(placed - OFFSET - 100 * S) <= round_trips.half_width_ns + 1
-    assert round_trips.half_width_ns <= min(there + back for there, back in ways) / 2 + 1
+    placed = line.lag(100 * S) - round_trips.delay_ns
+    assert abs(placed - OFFSET) <= round_trips.half_width_ns + 1
+    drift = len(ways) / 4 * RATE * S
+    assert round_trips.half_width_ns <= min(there for there, _ in ways) / 2 + min(
+        back for _, back in ways) / 2 + drift + 1
 
 
-def test_bounds_from_different_round_trips_are_combined():
-    round_trips = RoundTrips()
-    round_trips.add(OFFSET, 10_000, OFFSET + 2 * MS, 0.0, 0.0)    # free there
-    round_trips.add(OFFSET + S, S + 2 * MS - 10_000, OFFSET + S + 2 * MS, 0.0, 0.0)    # and back
-    assert round_trips.half_width_ns == 10_000
-    assert round_trips.place(S, OFFSET + S + 50_000, 0.0) == OFFSET + S
-    assert round_trips.delay_ns == 50_000
+def test_an_answer_below_the_line_bounds_from_above():
+    round_trips, line = RoundTrips(), line_at(OFFSET + 50_000)
+    round_trips.add(OFFSET - 20_000, 0, OFFSET + 10_000)
+    round_trips.follow(line)
+    # Between 20 us before and 10 us after the server's time.
+    assert round_trips.half_width_ns == 15_000
+    assert line.lag(0) - round_trips.delay_ns == OFFSET - 5_000
 
 
 def test_a_skew_of_200_ppm_is_followed():
-    round_trips = RoundTrips()
+    round_trips, line = RoundTrips(), line_at(OFFSET + 100_000, 200e-6)
     for number in range(400):
         server = number * S // 4
         host = OFFSET + round(server * (1 + 200e-6))
-        round_trips.add(host - 100_000, server, host + 100_000, 200e-6, 1e-7)
-    server = 100 * S
-    host = OFFSET + round(server * (1 + 200e-6))
-    assert abs(round_trips.place(server, host + S, 200e-6) - host) < 1_000
-    assert 100_000 <= round_trips.half_width_ns < 102_000
+        round_trips.add(host - 100_000, server, host + 100_000)
+        round_trips.follow(line)
+    assert abs(round_trips.delay_ns - 100_000) < 1_000
+    assert 99_000 <= round_trips.half_width_ns < 102_000
 
 
 @pytest.mark.parametrize('step', [3_600 * S, -600 * S, 30 * S, -20 * S, 2 * MS])
@@ -58,25 +71,26 @@ def test_a_step_of_a_clock_is_noticed_and_forgotten(step):
     for number in range(40):
         sent = OFFSET + number * S // 4
         stepped = 0 if number < 20 else step
-        round_trips.add(sent, sent + 50_000 - OFFSET + 700 * S + stepped, sent + 100_000, 0.0, 0.0)
-    assert round_trips.half_width_ns == 50_000
-    server = 710 * S + step
-    assert abs(round_trips.place(server, OFFSET + 11 * S, 0.0) - OFFSET - 10 * S) < 2
+        round_trips.add(sent, sent + 50_000 - OFFSET + 700 * S + stepped, sent + 100_000)
+        round_trips.follow(line_at(OFFSET - 700 * S - stepped + 50_000), number == 20)
+    assert abs(round_trips.half_width_ns - 50_000) < 100
+    assert abs(round_trips.delay_ns - 50_000) < 100
 
 
-def test_the_stamps_never_step():
-    round_trips = RoundTrips()
-    round_trips.add(OFFSET, 0, OFFSET + MS, 0.0, 0.0)
-    before = round_trips.place(0, OFFSET + MS, 0.0)
-    assert before == OFFSET + MS // 2
-    round_trips.add(OFFSET + S, S, OFFSET + S + 10_000, 0.0, 0.0)
-    for number in range(101, 2_000):
-        stamp = round_trips.place(number * 10 * MS, OFFSET + number * 10 * MS + MS, 0.0)
-        off = stamp - before - (10 * MS if number > 101 else 1010 * MS)
-        # Half of the difference within two seconds.
-        assert abs(off) <= (2_500 if number > 101 else 495_000)
-        before = stamp
-    assert abs(before - OFFSET - 19_990 * MS - 5_000) < 2_000
+def test_the_delay_never_steps():
+    round_trips, line = RoundTrips(), line_at(OFFSET + 500_000)
+    round_trips.add(OFFSET - 500_000, 0, OFFSET + 500_000)
+    round_trips.follow(line)
+    assert round_trips.delay_ns == 500_000
+    before = 500_000
+    for number in range(1, 40):
+        server = number * S // 4
+        round_trips.add(OFFSET + server - 5_000, server, OFFSET + server + 500_000)
+        round_trips.follow(line)
+        # A quarter of the difference in a quarter of a second.
+        assert 0 <= before - round_trips.delay_ns <= 62_500
+        before = round_trips.delay_ns
+    assert abs(before - 252_500) < 1_000
 
 
 def feed(source, frames=2_000, rate=100, network=300_000, processing=5_400_000, echo=True):

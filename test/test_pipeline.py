@@ -176,7 +176,7 @@ def test_a_body_of_which_all_is_too_old_says_so():
     assert not wait(390, 100, 0)
     (notice,) = wait(490, 300, S)
     assert notice.severity == WARN and "'wand'" in notice.text and '0.5 s' in notice.text
-    assert channel.all_too_old and channel.published == 298 + 98 - 26    # arrivals stalled
+    assert channel.all_too_old and channel.published == 298 + 98
     entry = body_entry(
         'wand', facts_of_body(channel, 0), channel.dispositions(), 0, max_age_s=0.5)
     assert entry.severity is WARN and 'max_age_s' in entry.message
@@ -226,8 +226,8 @@ def test_a_restarted_sender_teaches_a_new_clock_and_its_stamps_go_on():
     before = stream(pipeline, ['wand'], 300)
     again = [[pose('wand', i, start_ns=S)] for i in range(200)]
     after = [s for samples in feed(pipeline, again, begin=310) for s in samples]
-    # Within 0.6 s, once frames prove to be fresh.
-    assert 140 < len(after) < 198
+    # Within 0.7 s, once frames prove to be fresh.
+    assert 130 < len(after) < 198
     stamps = [sample.stamp_ns for sample in before + after]
     assert all(a < b for a, b in zip(stamps, stamps[1:]))
     assert any(n.severity == WARN and 'stamp epoch 1' in n.text for n in pipeline.reports.events)

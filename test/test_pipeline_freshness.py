@@ -142,11 +142,11 @@ def test_a_recording_played_faster_than_real_time_is_reported_with_a_remedy(spee
             report = pose_report('wand', round(BASE + i * speed * 10 * MS), (0.001 * i, 1.0, 0.0))
             assert not pipeline.process([report], now, HOST).samples
             pipeline.tick(now)
-            new = [event for event in pipeline.take_events() if event.key == 'withheld']
+            new = [event for event in pipeline.take_events() if event.key == 'trouble']
             events += new
             when += [i / 100] * len(new)
-            assert bool(pipeline.withheld_since_connection) is (i >= 100)
+            assert bool(pipeline.trouble) is (i >= 100)
         assert when == [1.0]
         assert events[0].severity == WARN and 'stamps.mode: sender' in events[0].text
-        entry = clock_entry(pipeline.stamps.status(), None, pipeline.withheld_since_connection)
+        entry = clock_entry(pipeline.stamps.status(), None, pipeline.trouble)
         assert entry.severity is WARN and 'stamps.mode: sender' in entry.message

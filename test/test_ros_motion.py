@@ -181,7 +181,7 @@ def test_diagnostics_of_natnet_name_connection_clock_and_bodies(motive):
         assert connection.hardware_id == f'127.0.0.1:{motive.port_of("natnet")}'
         clock = {v.key: v.value for v in status['optitrack_vrpn: clock'].values}
         assert {'offset_s', 'skew_ppm', 'uncertainty_us', 'epoch', 'mode',
-                'arrival_jitter_std_us'} <= set(clock)
+                'arrival_jitter_p99_us'} <= set(clock)
 
 
 def test_the_rate_of_a_display_is_a_warning():

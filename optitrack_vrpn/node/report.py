@@ -114,7 +114,6 @@ def clock_entry(
         'offset_s': f'{status.offset_ns / 1e9:.9f}',
         'skew_ppm': written(status.skew_ppm),
         'uncertainty_us': written(status.uncertainty_s * 1e6, 1),
-        'arrival_jitter_std_us': written(status.jitter_std_s * 1e6, 1),
         'arrival_jitter_p99_us': written(status.jitter_p99_s * 1e6, 1),
         'network_delay_us': written(status.network_delay_s * 1e6, 1),
         'round_trip_us': written(status.round_trip_s * 1e6, 1),

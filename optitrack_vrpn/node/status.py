@@ -316,8 +316,7 @@ class StatusReporter:
             facts = facts_of_pipeline(pipeline, loss)
             entries.append(clock_entry(
                 pipeline.stamps.status(), pipeline.ptp_minus_stamp_ns,
-                pipeline.withheld_since_connection or (
-                    pipeline.sender_age.text if pipeline.sender_age is not None else ''),
+                pipeline.trouble,
                 pipeline.config.stamps.latency_ms))
             entries.append(frames_entry(
                 self.latency.work.percentiles(), self.latency.latency.percentiles(),

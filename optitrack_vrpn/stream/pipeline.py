@@ -16,7 +16,6 @@ from typing import Any, Final, Optional
 
 from optitrack_vrpn.core.axes import frame_maps, pose_to_enu_north
 from optitrack_vrpn.core.events import Event as UserEvent
-from optitrack_vrpn.core.severity import WARN
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.drivers.frames import (
     Body, Frame, Item, Motion, Quaternion, RoundTrip, ServerText, Vector)
@@ -31,9 +30,9 @@ from optitrack_vrpn.stream.motion.estimator import MotionEstimate, with_stamp_er
 from optitrack_vrpn.stream.reports import StateMonitor, StreamReports
 from optitrack_vrpn.stream.roster import (
     FrameTimes, Roster, Sample, ServerMotion, StampedExtras, TrackedBody)
-from optitrack_vrpn.stream.sender_age import SenderAge
 from optitrack_vrpn.stream.server_data import BesidePoses, MarkerCloud, server_motion
 from optitrack_vrpn.stream.shared_names import SharedNames
+from optitrack_vrpn.stream.trouble import trouble_text
 
 _new: Final = tuple.__new__
 _FRAME: Final = Frame    # read without a look-up in the compiled module
@@ -104,8 +103,6 @@ class Pipeline:
         self._in_frame: set[tuple[str, int]] = set()
         self.max_age_ns = _ANY_AGE_NS if not config.max_age_s else round(
             config.max_age_s * NS_PER_S + config.stamps.latency_ms * 1e6)
-        #: The sender's clock beside this computer's; None where stamps are of this computer's.
-        self.sender_age = SenderAge(self.max_age_ns) if self._sender_mode else None
         # What the present call of process has found.
         self._found = Processed()
         # The begin of the sender's present clock, if it has restarted.
@@ -299,11 +296,9 @@ class Pipeline:
         fields: tuple[Any, ...] = frame
         sender_time_ns, _, processing_ns, ptp_ns, _, _, camera_ns = fields
         stamps = self.stamps
-        if stamps.coarse:
-            stamp_ns = self._stamp_arrival(frame, arrival_ns, host_minus_arrival_ns)
-        else:
-            stamp_ns = stamps.stamp(
-                sender_time_ns, arrival_ns, host_minus_arrival_ns, processing_ns)
+        stamp_ns = stamps.stamp(
+            sender_time_ns, arrival_ns, host_minus_arrival_ns, processing_ns,
+            stamps.coarse and self._begins(frame))
         if stamps.pending_events:
             self._follow_clock(stamp_ns if stamps.by_arrival else sender_time_ns, arrival_ns)
         self._unstamped = Disposition.UNSTAMPED
@@ -316,9 +311,6 @@ class Pipeline:
         # Limit of builtin_interfaces/Time (ns): seconds are signed 32-bit integers.
         if stamp_ns is None or stamp_ns >= (1 << 31) * 1_000_000_000:
             return None
-        if self.sender_age is not None and self.sender_age.observe(
-                stamp_ns, arrival_ns + host_minus_arrival_ns):
-            self.reports.add(WARN, 'sender age', self.sender_age.text)
         self.ptp_minus_stamp_ns = ptp_ns - stamp_ns if ptp_ns else None
         if processing_ns:
             # Equivalent to FrameTimes(...), without its Python-level __new__ (hot path).
@@ -326,15 +318,12 @@ class Pipeline:
                 FrameTimes, (stamp_ns, sender_time_ns, camera_ns, processing_ns)))
         return stamp_ns
 
-    def _stamp_arrival(
-        self, frame: Frame, arrival_ns: int, host_minus_arrival_ns: int,
-    ) -> Optional[int]:
-        """Stamp by arrival: a frame ends when a body repeats, whatever the sender's time is."""
+    def _begins(self, frame: Frame) -> bool:
+        """Return whether a body repeats, so that this is another frame, whatever its time."""
         bodies = {(body.name, body.sensor) for body in frame.bodies}
         begins = not bodies.isdisjoint(self._in_frame)
         self._in_frame = bodies if begins else self._in_frame | bodies
-        return self.stamps.stamp_arrival(
-            frame.sender_time_ns, arrival_ns, host_minus_arrival_ns, begins)
+        return begins
 
     def _estimate(
         self, channel: TrackedBody, frame_ns: int, position: Any, quat: Any,
@@ -454,7 +443,7 @@ class Pipeline:
         if now_ns - self._taken_ns < _CATCHING_UP_NS:
             now_ns -= self._behind_ns
         self.reports.events += self._states.tick(now_ns)
-        self.reports.withheld(self.withheld_since_connection)
+        self.reports.trouble(self.trouble)
 
     def reconnected(self) -> None:
         """
@@ -485,9 +474,9 @@ class Pipeline:
         return gone
 
     @property
-    def withheld_since_connection(self) -> str:
-        """Return why all poses of the connection have been withheld for long, or ''."""
-        return self.stamps.trouble(self._taken_ns)
+    def trouble(self) -> str:
+        """Return why all poses are withheld for long, or why their stamps are wrong, or ''."""
+        return trouble_text(self.stamps.trouble(self._taken_ns), self.max_age_ns)
 
     @property
     def bodies(self) -> list[TrackedBody]:

@@ -356,5 +356,5 @@ def facts_of_pipeline(
     facts.max_age_s = pipeline.config.max_age_s
     facts.more_bodies = pipeline.roster.refused
     facts.clock = pipeline.stamps.status()
-    facts.clock_differs = pipeline.sender_age is not None and bool(pipeline.sender_age.text)
+    facts.clock_differs = pipeline.config.stamps.mode == 'sender' and bool(pipeline.trouble)
     return facts

@@ -1,20 +1,14 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Round trips to the sender's clock: bounds of its offset, without the least delay of the network.
+Round trips to the sender's clock: the least delay of the network, which no arrival shows.
 
-One-way arrivals give the sum of the clocks' offset and the least delay. A round trip bounds the
-offset alone: a request left this host before it reached the sender, and the answer arrived after
-it was sent. With host = sender + offset, each round trip gives
-
-    sent - server <= offset <= received - server.
-
-The greatest of the lower bounds and the least of the upper ones, each brought to the present with
-the skew of the clock filter, enclose the offset; its middle is the estimate, and half the
-distance bounds its error whatever the asymmetry of the two ways (Harrison, Newman, "TICSync:
+The line under the arrivals is the offset of the clocks and the least delay. A round trip bounds
+the offset alone: a request left this host before it reached the sender, and the answer arrived
+after it was sent. Where the line puts the server's time, the answer arrived ``back`` later and the
+request left ``there`` earlier; the offset lies between. Its middle is the estimate, and half the
+distance bounds the error whatever the asymmetry of the two ways (Harrison, Newman, "TICSync:
 Knowing When Things Happened", ICRA 2011).
-
-All times are integer nanoseconds.
 """
 
 from __future__ import annotations
@@ -22,17 +16,19 @@ from __future__ import annotations
 from collections import deque
 import math
 
-from optitrack_vrpn.stream.clock.limits import EDGE_NS, RESOLUTION_NS, SECOND_NS
+from optitrack_vrpn.stream.clock.limits import EDGE_NS, RATE, RESOLUTION_NS, SECOND_NS
+from optitrack_vrpn.stream.clock.line import Line
 
 
 class RoundTrips:
     """
     Bounds of the offset of the sender's clock.
 
-    :ivar known: whether a round trip has been measured.
+    :ivar new: whether a round trip has been added since the bounds were found.
+    :ivar known: whether the bounds are known.
     :ivar half_width_ns: bound of the error, asymmetry included.
-    :ivar round_trip_ns: the shortest of late, 0 while unknown.
-    :ivar delay_ns: least delay of the network, which the offset does not contain.
+    :ivar round_trip_ns: the shortest of late (ns).
+    :ivar delay_ns: least delay of the network, by which the line is later than the offset (ns).
     """
 
     def __init__(self) -> None:
@@ -41,68 +37,51 @@ class RoundTrips:
     def restart(self) -> None:
         """Forget the sender's clock."""
         self._trips: deque[tuple[int, int, int]] = deque()
-        self.known = False
+        self.known = self.new = False
+        self._at_ns = 0
         self.half_width_ns = math.nan
         self.round_trip_ns = self.delay_ns = 0
-        # The middle of the bounds at a server time; the offset of the stamps at a sender time.
-        self._middle_ns = self._at_ns = 0
-        self._offset_ns = self._followed_ns = self._away_ns = 0
 
-    def add(
-        self, sent_ns: int, server_ns: int, received_ns: int, skew: float, deviation: float,
-    ) -> None:
+    def add(self, sent_ns: int, server_ns: int, received_ns: int) -> None:
         """
         Add a round trip.
 
         :param sent_ns: arrival clock when the request left.
         :param server_ns: the sender's clock when it arrived there.
         :param received_ns: arrival clock when the answer arrived.
-        :param skew: the arrival clock's rate against the sender's, less one.
-        :param deviation: standard deviation of that.
         """
         trips = self._trips
         trips.append((sent_ns, server_ns, received_ns))
         while abs(trips[0][1] - server_ns) > EDGE_NS:
             trips.popleft()
-        lower, upper = -1 << 70, 1 << 70
-        for sent, server, received in trips:
-            age = server_ns - server
-            drift = int(skew * age) - server
-            margin = int(deviation * abs(age))
-            lower = max(lower, sent + drift - margin)
-            upper = min(upper, received + drift + margin)
-        if lower - upper > 2 * RESOLUTION_NS:
-            # The older ones are of another clock.
-            self.restart()
-            self.add(sent_ns, server_ns, received_ns, skew, deviation)
+        self.new = True
+
+    def follow(self, line: Line, at_once: bool = False) -> None:
+        """
+        Find the bounds; the delay follows their middle within a second.
+
+        :param line: the line under the arrivals.
+        :param at_once: whether the line has changed: the delay follows at once.
+        """
+        trips, there, back = self._trips, math.inf, 0.0
+        self.new = False
+        if not trips:
             return
-        self.known = True
-        self._middle_ns, self._at_ns = (lower + upper) // 2, server_ns
-        self.half_width_ns = max(upper - lower, 0) / 2
+        newest_ns = trips[-1][1]
+        for sent, server, received in trips:
+            place, margin = server + line.lag(server), RATE * abs(newest_ns - server)
+            there = min(there, place - sent + margin)
+            back = min(back, received - place + margin)
+        if there + back < -2 * RESOLUTION_NS and len(trips) > 1:
+            # The older ones are of another clock.
+            self._trips = deque([trips[-1]])
+            self.follow(line, True)
+            return
+        delay_ns = max(0.0, (there - back) / 2)
+        passed_ns = newest_ns - self._at_ns
+        if self.known and not at_once and 0 <= passed_ns < SECOND_NS:
+            delay_ns = self.delay_ns + passed_ns / SECOND_NS * (delay_ns - self.delay_ns)
+        self.known, self.delay_ns, self._at_ns = True, round(delay_ns), newest_ns
+        # The offset is at most so far from there.
+        self.half_width_ns = max(there - delay_ns, delay_ns + back, 0.0)
         self.round_trip_ns = min(received - sent for sent, _, received in trips)
-
-    def place(self, sender_ns: int, placed_ns: int, skew: float) -> int:
-        """
-        Place a frame by the offset, which follows the bounds without steps.
-
-        :param placed_ns: its place on the line under the arrivals; the result is not later.
-        """
-        if not self.known:
-            return placed_ns
-        middle_ns = self._middle_ns + round(skew * (sender_ns - self._at_ns))
-        passed = sender_ns - self._followed_ns
-        if not self._followed_ns:
-            self._offset_ns = middle_ns
-        elif passed > 0:
-            drift = skew * passed
-            step = (middle_ns - self._offset_ns - drift) * min(1.0, 0.5 * passed / SECOND_NS)
-            self._offset_ns += round(drift + step)
-        self._away_ns = abs(middle_ns - self._offset_ns)
-        self._followed_ns = max(sender_ns, self._followed_ns)
-        found = min(placed_ns, sender_ns + self._offset_ns)
-        self.delay_ns = placed_ns - found
-        return found
-
-    def error_ns(self) -> float:
-        """Return the bound of the error of the stamps: that of the middle, and the way to it."""
-        return self.half_width_ns + self._away_ns

@@ -3,20 +3,21 @@
 """
 Judge once, from the first frames of a body, whether a sender's times tell when they were taken.
 
-Cameras run at a constant rate. A sender whose clock ticks at half a frame or more, or whose times
-jitter by more than a frame, tells less than the arrivals do. Its times repeat for different poses,
-or their intervals, less whole frames, scatter while those of the arrivals do not follow, or
-arrivals come in another interval than times (240 Hz in ticks of 4 ms with losses looks like 250
-Hz).
+Cameras run at a constant rate, so that intervals are whole frames. Where the sender's clock ticks
+at half a frame or more, or its times jitter by more than a frame, arrivals that keep the rate
+better tell more. Ticks show in the intervals of the times, less whole frames; in times that repeat
+for different poses; or in arrivals of another interval (240 Hz in ticks of 4 ms with losses looks
+like 250 Hz).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 import math
+import statistics
 from typing import Any, NamedTuple
 
-from optitrack_vrpn.stream.clock.limits import JUDGED, RESOLUTION_NS, SECOND_NS
+from optitrack_vrpn.stream.clock.limits import JUDGED, PACE, RESOLUTION_NS, SECOND_NS
 
 
 class Judgement(NamedTuple):
@@ -24,15 +25,17 @@ class Judgement(NamedTuple):
     What the sender's times are worth.
 
     :ivar usable: whether stamps follow them.
-    :ivar what: '' , 'no times', 'ticks' or 'jitter'.
+    :ivar what: '', 'no times' or 'ticks or jitter'.
     :ivar size_ns: size of the ticks or of the jitter (ns).
     :ivar spread_ns: by how much arrivals spread about a steady rate (ns).
+    :ivar frame_ns: interval of the frames by their arrivals (ns).
     """
 
     usable: bool
     what: str = ''
     size_ns: float = 0.0
     spread_ns: float = 0.0
+    frame_ns: float = 0.0
 
 
 class SenderTimes:
@@ -59,12 +62,12 @@ class SenderTimes:
             return None
         self._last[body] = pose
         rows.append((sender_ns, arrival_ns))
-        if (len(rows) * 10 >= JUDGED and rows[0][0] == sender_ns
-                and arrival_ns - rows[0][1] > SECOND_NS):
+        sent_ns, waited_ns = sender_ns - rows[0][0], arrival_ns - rows[0][1]
+        if sent_ns == 0 and waited_ns > SECOND_NS:
             return Judgement(False, 'no times')
         if len(rows) < JUDGED:
             return None
-        if 2 * (arrival_ns - rows[0][1]) < sender_ns - rows[0][0]:
+        if 2 * waited_ns < sent_ns:
             rows.clear()    # they came at once
             return None
         return judge(rows)
@@ -76,51 +79,25 @@ def judge(rows: Sequence[tuple[int, int]]) -> Judgement:
 
     :param rows: in order.
     """
-    steps = [(after[0] - before[0], after[1] - before[1])
-             for before, after in zip(rows, rows[1:])]
-    rising = sorted(step for step, _ in steps if step > 0)
+    steps = [after[0] - before[0] for before, after in zip(rows, rows[1:])]
+    waits = [after[1] - before[1] for before, after in zip(rows, rows[1:])]
+    rising = sorted(step for step in steps if step > 0)
     if not rising:
         return Judgement(False, 'no times')
     typical = float(rising[len(rising) // 2])
-    single = [wait for step, wait in steps if step < 1.5 * typical]
-    mean = math.fsum(single) / len(single)
-    if len(rising) < 0.8 * len(steps):
-        return Judgement(False, 'ticks', typical, _spread(steps, mean))
-    if 4 * sorted(wait for _, wait in steps)[len(steps) // 2] < typical:
-        return Judgement(True)    # arrivals come in bursts, and tell nothing
-    # Lost frames are removed: what is left of an interval after whole frames.
-    ordered = sorted(step - round(step / typical) * typical for step, _ in steps)
-    size = ordered[-2] - ordered[1]
-    if size > 4 * RESOLUTION_NS:
-        # Where arrivals follow, cameras may be triggered, or frames are stamped and sent late.
-        usable = size < 0.5 * typical or _follow(steps, mean) > 0.5
-        return Judgement(usable, 'jitter' if _scatters(ordered) else 'ticks', size,
-                         _spread(steps, mean))
-    # Times all at whole frames: then arrivals come at that interval too, or it is that of ticks.
-    scatter = math.sqrt(math.fsum((wait - mean) ** 2 for wait in single)) / len(single)
-    if abs(mean - typical) > max(0.003 * typical, 4.0 * scatter):
-        return Judgement(False, 'ticks', typical, _spread(steps, mean))
-    return Judgement(True)
+    single = [wait for step, wait in zip(steps, waits) if 2 * step < 3 * typical]
+    frame = statistics.fmean(single)
+    size, spread = _spread(steps, typical), _spread(waits, max(frame, 1.0))
+    if size <= 2 * RESOLUTION_NS:
+        # Times all at whole intervals: those of the frames, or of ticks.
+        doubt = max(PACE * typical, 4.0 * statistics.pstdev(single) / math.sqrt(len(single)))
+        size = typical if abs(frame - typical) > doubt else 0.0
+    # Where arrivals are as irregular, cameras are triggered, or frames are stamped and sent late.
+    usable = 2 * size < typical or size < 2 * spread
+    return Judgement(usable, 'ticks or jitter' if size else '', size, spread, frame)
 
 
-def _spread(steps: Sequence[tuple[int, int]], frame: float) -> float:
-    """Return by how much arrivals spread about a steady rate (ns), but for single ones."""
-    frame = max(frame, 1.0)
-    late = sorted(wait - round(wait / frame) * frame for _, wait in steps)
-    return late[-2] - late[1]
-
-
-def _follow(steps: Sequence[tuple[int, int]], frame: float) -> float:
-    """Return how much of a longer interval of times is in that of arrivals (0 to 1)."""
-    near = [row for row in steps if row[1] < 1.5 * frame]
-    if not near:
-        return 0.0
-    step, wait = (math.fsum(row[k] for row in near) / len(near) for k in (0, 1))
-    energy = math.fsum((row[0] - step) ** 2 for row in near)
-    return math.fsum((row[0] - step) * (row[1] - wait) for row in near) / max(energy, 1.0)
-
-
-def _scatters(ordered: Sequence[float]) -> bool:
-    """Return whether what is left of the intervals takes many values; ticks have two or three."""
-    low, size = ordered[1], ordered[-2] - ordered[1]
-    return sum(0.1 < (off - low) / size < 0.9 for off in ordered) * 3 > len(ordered)
+def _spread(intervals: Sequence[int], frame: float) -> float:
+    """Return by how much intervals, less whole frames, spread (ns), but for single ones."""
+    off = sorted(each - round(each / frame) * frame for each in intervals)
+    return off[-2] - off[1]

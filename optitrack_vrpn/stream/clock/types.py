@@ -47,8 +47,8 @@ class ClockChange(NamedTuple):
     """
     What happened to the clocks: ``data`` of the ``Event`` that reports it.
 
-    :ivar kind: ``epoch_ended``, ``base_recognised`` or ``learnt``.
-    :ivar reason: for ``epoch_ended`` the reason, for ``base_recognised`` the base, else the mode.
+    :ivar kind: ``epoch_ended`` or ``learnt``.
+    :ivar reason: for ``epoch_ended`` the reason, else the mode.
     :ivar epoch: the epoch that begins or goes on with this event, counted from 0.
     :ivar fell: whether the times of the new run begin in the past of the run before.
     :ivar run_ended: whether the sender's time jumped or fell: bodies, bones and motion restart.
@@ -62,6 +62,26 @@ class ClockChange(NamedTuple):
     fell: bool = False
     run_ended: bool = False
     moved_ns: int = 0
+
+
+class Trouble(NamedTuple):
+    """
+    Why no frame has had a stamp for long, or why stamps are wrong.
+
+    :ivar event: since which frames are withheld; '' otherwise.
+    :ivar for_s: for how long.
+    :ivar falling: whether they arrive faster than they were sent.
+    :ivar late_s: by how much all frames are late; 0 if they are not.
+    :ivar left_s: when stamps follow them.
+    :ivar age_s: age of the sender's own times when they arrive (mode ``sender``).
+    """
+
+    event: str = ''
+    for_s: float = 0.0
+    falling: bool = False
+    late_s: float = 0.0
+    left_s: float = 0.0
+    age_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -84,13 +104,12 @@ class ClockStatus:
     :ivar restarts: epochs ended, by reason.
     :ivar samples: distinct frames learnt from since the line began.
     :ivar sender_base: ``unix_epoch``, ``sender_start`` or ``unknown``.
-    :ivar jitter_std_s: standard deviation of arrival minus stamp over the last frames.
     :ivar jitter_p99_s: 99 % of the last frames arrived no later than this after their stamp.
     :ivar refused: times that could not be stamped: absurd, or older than the newest.
     :ivar withheld: frames withheld because they may come out of a buffer.
     :ivar network_delay_s: least delay of the network, taken off the stamps (round trips).
     :ivar round_trip_s: shortest round trip of late.
-    :ivar sender_fault: ``ticks``, ``jitter`` or ``no times``; '' for times without.
+    :ivar sender_fault: ``ticks or jitter``, or ``no times``; '' for times without.
     :ivar sender_jitter_s: size of the ticks or of the jitter of the sender's times.
     """
 
@@ -107,7 +126,6 @@ class ClockStatus:
     restarts: Mapping[str, int]
     samples: int
     sender_base: str
-    jitter_std_s: float
     jitter_p99_s: float
     refused: int
     withheld: int

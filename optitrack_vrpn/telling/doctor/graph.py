@@ -21,7 +21,7 @@ from optitrack_vrpn.telling.doctor.stream import check_axes
 
 #: Chosen: names in one line.
 _SHOWN = 4
-#: As in ``stream/sender_age.py`` (s).
+#: As in ``stream/trouble.py`` (s).
 _USUAL_AGE_S = 0.06
 
 
