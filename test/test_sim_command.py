@@ -8,6 +8,8 @@ from pathlib import Path
 import re
 import select
 import signal
+import socket
+import time
 
 from optitrack_vrpn.cli import files_io
 from optitrack_vrpn.cli.files_io import find_config
@@ -59,6 +61,21 @@ def test_it_says_its_port_streams_and_ends_on_a_signal_with_0(number):
     assert 'Traceback' not in err
     # That only this machine can connect is said, since a laboratory has two.
     assert '--host 0.0.0.0' in out
+
+
+def test_it_ends_at_once_although_a_client_on_tcp_does_not_read():
+    """As a client that is stopped or suspended: its buffers are full, and it answers nothing."""
+    with running('--port', '0', '--bodies', '60', '--rate', '500') as tool:
+        with RawClient(port_of(tool), 'tcp') as client:
+            client.tcp.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.hello(udp=False)
+            assert client.read_until(lambda: len(client.messages) > 200)
+            time.sleep(2.0)    # 6 MB
+            began = time.monotonic()
+            tool.send_signal(signal.SIGINT)
+            code, _, err = end(tool)
+            assert time.monotonic() - began < 2.0
+    assert code == 0 and 'Traceback' not in err
 
 
 @pytest.mark.parametrize('arguments, said', [
