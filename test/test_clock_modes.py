@@ -9,7 +9,7 @@ from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.severity import WARN
 from optitrack_vrpn.stream.clock.source import StampSource
 from optitrack_vrpn.stream.clock.types import StampConfig
-from optitrack_vrpn.stream.trouble import trouble_text
+from optitrack_vrpn.telling.rules import trouble_findings
 import pytest
 
 MS = 1_000_000
@@ -169,7 +169,8 @@ def test_a_clock_that_stands_after_a_restart_is_reported():
     source.reconnected()
     for k in range(240, 600):
         assert source.stamp(0, S + k * S // 240) is None
-    assert 'no pose is published' in trouble_text(source.trouble(4 * S), S)
+    (found,) = trouble_findings(source.trouble(4 * S), 1.0)
+    assert 'no pose is published' in found.text
 
 
 def test_mode_sender_reports_no_frames_as_withheld():

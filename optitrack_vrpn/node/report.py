@@ -7,7 +7,7 @@ Pure: the functions convert snapshots to entries; ``status.py`` makes diagnostic
 """
 
 import math
-from typing import Mapping, Optional
+from typing import Mapping, Optional, Sequence
 
 from optitrack_vrpn.core.names import printable
 from optitrack_vrpn.core.severity import ERROR, INFO, STALE, WARN
@@ -16,6 +16,7 @@ from optitrack_vrpn.core.status import StatusReport, written
 from optitrack_vrpn.drivers.link import LinkState
 from optitrack_vrpn.stream.bodies.states import Disposition, State
 from optitrack_vrpn.stream.clock.types import ClockStatus
+from optitrack_vrpn.telling.catalogue import Finding
 from optitrack_vrpn.telling.facts import BodyFacts, LossFacts, NO_LOSS, StreamFacts
 from optitrack_vrpn.telling.rules import (
     condition_findings, held_findings, load_findings, loss_findings, rate_findings,
@@ -81,19 +82,19 @@ def link_entry(
 
 
 def clock_entry(
-    status: ClockStatus, ptp_minus_stamp_ns: Optional[int] = None, withheld: str = '',
-    latency_ms: float = 0.0,
+    status: ClockStatus, ptp_minus_stamp_ns: Optional[int] = None,
+    found: Sequence[Finding] = (), latency_ms: float = 0.0,
 ) -> StatusReport:
     """
     Report the estimate of the sender's clock.
 
     :param ptp_minus_stamp_ns: PTP time of a frame minus its stamp (ns), if the server sends it.
-    :param withheld: why the sender's times let all poses of the connection be withheld, or ''.
+    :param found: why the sender's times let all poses be withheld, or are published wrongly.
     :param latency_ms: of the settings.
     """
     level, message = INFO, f'{status.mode}, epoch {status.epoch}'
-    if withheld:
-        level, message = WARN, withheld
+    if found:
+        level, message = found[0].severity, found[0].line
     elif not status.samples:
         level, message = WARN, f'{status.mode}, no pose of a selected body yet'
     elif status.sender_fault and status.by_arrival:

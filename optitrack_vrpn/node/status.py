@@ -32,7 +32,7 @@ from optitrack_vrpn.stream.roster import Sample, TrackedBody
 from optitrack_vrpn.telling.facts import (
     BodyFacts, facts_of_body, facts_of_pipeline, LossWindow, Twins)
 from optitrack_vrpn.telling.log import problem_lines
-from optitrack_vrpn.telling.rules import lasting_findings
+from optitrack_vrpn.telling.rules import lasting_findings, trouble_findings
 from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 
@@ -316,7 +316,7 @@ class StatusReporter:
             facts = facts_of_pipeline(pipeline, loss)
             entries.append(clock_entry(
                 pipeline.stamps.status(), pipeline.ptp_minus_stamp_ns,
-                pipeline.trouble,
+                trouble_findings(facts.trouble, facts.max_age_s),
                 pipeline.config.stamps.latency_ms))
             entries.append(frames_entry(
                 self.latency.work.percentiles(), self.latency.latency.percentiles(),

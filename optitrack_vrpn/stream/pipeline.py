@@ -24,6 +24,7 @@ from optitrack_vrpn.stream.bodies.states import Disposition, StateChange
 from optitrack_vrpn.stream.bodies.times import Epoch
 from optitrack_vrpn.stream.bodies.tracker import Tracker
 from optitrack_vrpn.stream.clock.source import StampSource
+from optitrack_vrpn.stream.clock.types import Trouble
 from optitrack_vrpn.stream.config import PipelineConfig
 from optitrack_vrpn.stream.load_shedding import FRESH_NS, LoadShedder
 from optitrack_vrpn.stream.motion.estimator import MotionEstimate, with_stamp_error
@@ -32,7 +33,6 @@ from optitrack_vrpn.stream.roster import (
     FrameTimes, Roster, Sample, ServerMotion, StampedExtras, TrackedBody)
 from optitrack_vrpn.stream.server_data import BesidePoses, MarkerCloud, server_motion
 from optitrack_vrpn.stream.shared_names import SharedNames
-from optitrack_vrpn.stream.trouble import trouble_text
 
 _new: Final = tuple.__new__
 _FRAME: Final = Frame    # read without a look-up in the compiled module
@@ -443,7 +443,6 @@ class Pipeline:
         if now_ns - self._taken_ns < _CATCHING_UP_NS:
             now_ns -= self._behind_ns
         self.reports.events += self._states.tick(now_ns)
-        self.reports.trouble(self.trouble)
 
     def reconnected(self) -> None:
         """
@@ -474,9 +473,9 @@ class Pipeline:
         return gone
 
     @property
-    def trouble(self) -> str:
-        """Return why all poses are withheld for long, or why their stamps are wrong, or ''."""
-        return trouble_text(self.stamps.trouble(self._taken_ns), self.max_age_ns)
+    def trouble(self) -> Optional[Trouble]:
+        """Return why all poses are withheld for long, or how old the sender's own stamps are."""
+        return self.stamps.trouble(self._taken_ns)
 
     @property
     def bodies(self) -> list[TrackedBody]:

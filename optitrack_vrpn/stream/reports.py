@@ -39,7 +39,6 @@ class StreamReports:
         self._texts: set[tuple[str, str]] = set()
         self._texts_from_ns = 0
         self._left_out = 0
-        self._troubled = False
 
     def add(self, severity: Severity, key: Hashable, text: str, data: Any = None) -> None:
         """Add an event, unless the maximum number waits to be taken."""
@@ -75,12 +74,6 @@ class StreamReports:
                 f'{TEXTS_NS / NS_PER_S:g} s are not logged'))
         self._texts.clear()
         self._texts_from_ns, self._left_out = now_ns, 0
-
-    def trouble(self, why: str) -> None:
-        """Report once why all poses are withheld, or their stamps wrong; '' if they are not."""
-        if why and not self._troubled:
-            self.add(WARN, 'trouble', why)
-        self._troubled = bool(why)
 
 
 class StateMonitor:

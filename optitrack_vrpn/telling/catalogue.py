@@ -73,6 +73,12 @@ _REPAIR = 'repair a bag with record --recover'
 _NO_MOTION = (
     'let the server send it, or set velocity_source: estimate, so that the node estimates it from '
     'the poses')
+_WITHHELD = (
+    'no pose is published: since {event}, for {seconds:.1f} s, frames do not arrive at the pace '
+    'at which they were sent: they come out of a buffer')
+_SET_CLOCKS = (
+    'set the clocks of both computers by NTP or PTP, or stamps.mode: tracking, which follows the '
+    'clock of the sender')
 _NO_LOSS = 'losses have ended'
 _COVERS = (
     'the estimate has poses for {percent:.0f} % of the reference ({interruptions}, up to '
@@ -197,6 +203,19 @@ CAUSES: Mapping[str, Cause] = {
     'coarse times': Cause(
         WARN, "the sender's times have {fault}: stamps are arrivals, with the jitter of the "
         'network', 'set a finer clock on the Motive computer, or use NatNet'),
+    'out of a buffer': Cause(
+        WARN, _WITHHELD, 'is the network, or a computer on the way, overloaded?'),
+    'played faster': Cause(WARN, _WITHHELD, (
+        'if the server plays a recording faster than real time, set stamps.mode: sender and '
+        'stamps.max_age_s: 0; else the network, or a computer on the way, is overloaded')),
+    'all late': Cause(
+        WARN, 'no pose is published: all frames are {late:.3f} s late: they are old, or a clock '
+        'was set', 'in {left:.1f} s they are taken for new ones; reduce the load of the network'),
+    "sender's clock": Cause(WARN, 'stamps of the sender are {age:.3f} s {how}', _SET_CLOCKS),
+    "sender's clock, nothing published": Cause(
+        WARN, 'stamps of the sender are {age:.3f} s {how}: no pose is published '
+        '(stamps.max_age_s)', f'{_SET_CLOCKS}; for a sender whose clock counts from its start set '
+        'stamps.max_age_s: 0'),
     'one time': Cause(
         ERROR, 'all poses have the same sender time: stamps are arrivals, and poses that waited '
         'in a buffer cannot be recognised', 'does the server send times? NatNet does'),

@@ -12,7 +12,7 @@ from typing import NamedTuple, Optional
 
 from optitrack_vrpn.core.stats import Intervals, IntervalStatistics
 from optitrack_vrpn.stream.bodies.states import BodyStatus, Disposition, State
-from optitrack_vrpn.stream.clock.types import ClockStatus
+from optitrack_vrpn.stream.clock.types import ClockStatus, Trouble
 from optitrack_vrpn.stream.pipeline import Pipeline
 from optitrack_vrpn.stream.roster import TrackedBody
 
@@ -175,8 +175,7 @@ class StreamFacts:
     :ivar lean_poses: number of poses published without them.
     :ivar only_ignored: number of bodies that arrive, if none of them is selected.
     :ivar max_age_s: largest age of a pose that is published (s).
-    :ivar clock_differs: whether the sender's own times are published, and its clock differs from
-        that of this computer.
+    :ivar trouble: why no frame is stamped, or how old the sender's own stamps are.
     """
 
     poses: int = 0
@@ -196,7 +195,7 @@ class StreamFacts:
     lean_poses: int = 0
     only_ignored: int = 0
     max_age_s: float = math.inf
-    clock_differs: bool = False
+    trouble: Optional[Trouble] = None
 
     @property
     def ignored(self) -> dict[str, int]:
@@ -356,5 +355,5 @@ def facts_of_pipeline(
     facts.max_age_s = pipeline.config.max_age_s
     facts.more_bodies = pipeline.roster.refused
     facts.clock = pipeline.stamps.status()
-    facts.clock_differs = pipeline.config.stamps.mode == 'sender' and bool(pipeline.trouble)
+    facts.trouble = pipeline.trouble
     return facts

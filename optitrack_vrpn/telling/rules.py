@@ -6,14 +6,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 import math
+from typing import Optional
 
 from optitrack_vrpn.core.names import printable
 from optitrack_vrpn.core.stats import Intervals
 from optitrack_vrpn.stream.bodies.states import BodyStatus, State
+from optitrack_vrpn.stream.clock.types import Trouble
 from optitrack_vrpn.stream.load_shedding import FRESH_NS, PATIENCE_NS, STANDING_NS
 from optitrack_vrpn.telling.catalogue import Finding, Span
 from optitrack_vrpn.telling.facts import (
-    BodyFacts, ENOUGH_FRAMES, LOSS_WINDOW_S, LossFacts, MUCH, StreamFacts)
+    BodyFacts, ENOUGH_FRAMES, ENOUGH_POSES, LOSS_WINDOW_S, LossFacts, MUCH, StreamFacts)
 
 #: Rate of usual displays (Hz), with the error of a rate that is measured over a second.
 _DISPLAY_HZ = (58.5, 61.5)
@@ -23,6 +25,9 @@ _UNUSABLE = {
     State.UNTRACKED: ('not_tracked', 'mean_error'),
     State.INVALID: ('not_finite', 'norm', 'shared_name'),
     State.JUMPED: ('moved_too_far', 'turned_too_far', 'jumped')}
+#: Ages (s) of the sender's stamps above which its clock is behind. Chosen: 50 ms above the 10 ms
+#: that exposure, processing and network usually take.
+USUAL_AGE_S = 0.06
 #: A jump that only the user can end is logged after this time (s). Chosen: the default
 #: of jump_accept_s.
 _HELD_S = 2.0
@@ -108,6 +113,23 @@ def loss_findings(loss: LossFacts) -> list[Finding]:
         loss.lossy) else []
 
 
+def trouble_findings(trouble: Optional[Trouble], max_age_s: float) -> list[Finding]:
+    """Find why no frame is stamped, or a sender's clock whose own times are published wrongly."""
+    if trouble is None:
+        return []
+    if trouble.event:
+        return [Finding('played faster' if trouble.falling else 'out of a buffer', (), {
+            'event': trouble.event, 'seconds': trouble.for_s})]
+    if trouble.late_s:
+        return [Finding('all late', (), {'late': trouble.late_s, 'left': trouble.left_s})]
+    if 0.0 <= trouble.age_s <= USUAL_AGE_S:
+        return []
+    size_s = abs(trouble.age_s)
+    key = "sender's clock, nothing published" if 0.0 < max_age_s < size_s else "sender's clock"
+    how = 'in the future' if trouble.age_s < 0.0 else 'old when they arrive'
+    return [Finding(key, (), {'age': size_s, 'how': how})]
+
+
 def load_findings(facts: StreamFacts) -> list[Finding]:
     """Find that this computer cannot keep up."""
     if facts.shedding:
@@ -149,14 +171,21 @@ def held_findings(body: BodyFacts) -> list[Finding]:
 
 def lasting_findings(facts: StreamFacts) -> list[Finding]:
     """List what a log writes when it begins and when it ends, each body by itself."""
-    found = [*loss_findings(facts.loss), *load_findings(facts)]
+    clock = trouble_findings(facts.trouble, facts.max_age_s)
+    explained = any("sender's clock" in one.key for one in clock)
+    found = [*clock, *loss_findings(facts.loss), *load_findings(facts)]
     for body in facts.bodies:
         found += [one for one in condition_findings(body, facts.max_age_s)
-                  if not (facts.clock_differs and one.key == 'too old')]
+                  if not (explained and one.key == 'too old')]
         found += [Finding(lack, (body.name,)) for lack in sorted(body.lacking)]
         if body.held_s >= _HELD_S:
             found += held_findings(body)
     return found
+
+
+def one_time(facts: StreamFacts) -> bool:
+    """Return whether all poses have the same sender time."""
+    return facts.poses >= ENOUGH_POSES and facts.all_intervals.frames == 1
 
 
 def stamp_findings(facts: StreamFacts) -> list[Finding]:

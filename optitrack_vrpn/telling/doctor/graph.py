@@ -18,11 +18,10 @@ from optitrack_vrpn.stream.clock.types import UNIX_EPOCH
 from optitrack_vrpn.telling.doctor.reach import check_absence, no_node
 from optitrack_vrpn.telling.doctor.results import Graph, Mismatch, ProbeResults, RunningNode
 from optitrack_vrpn.telling.doctor.stream import check_axes
+from optitrack_vrpn.telling.rules import USUAL_AGE_S
 
 #: Chosen: names in one line.
 _SHOWN = 4
-#: As in ``stream/trouble.py`` (s).
-_USUAL_AGE_S = 0.06
 
 
 def check_qos(probed: ProbeResults) -> CheckResult:
@@ -232,7 +231,7 @@ def _check_sender_stamps(
         found = "count from the sender's start, so that stamps are in 1970"
     elif stream.ahead_s > 0.0:
         found = f'are {stream.ahead_s:.3f} s in the future'
-    elif stream.ahead_s < -_USUAL_AGE_S:
+    elif stream.ahead_s < -USUAL_AGE_S:
         found = f'are {-stream.ahead_s:.3f} s old when they arrive'
     else:
         return

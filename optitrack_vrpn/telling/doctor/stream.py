@@ -22,9 +22,9 @@ from optitrack_vrpn.stream.pipeline import Pipeline
 from optitrack_vrpn.stream.roster import body_name, TrackedBody
 from optitrack_vrpn.telling.catalogue import Finding, merge
 from optitrack_vrpn.telling.doctor.results import Lift, ProbeResults, WatchedStream
-from optitrack_vrpn.telling.facts import ENOUGH_POSES, facts_of_pipeline, Observation, Twins
+from optitrack_vrpn.telling.facts import facts_of_pipeline, Observation, Twins
 from optitrack_vrpn.telling.rules import (
-    body_findings, clock_findings, rate_findings, stamp_findings, stream_findings)
+    body_findings, clock_findings, one_time, rate_findings, stamp_findings, stream_findings)
 
 
 def check_data(probed: ProbeResults) -> CheckResult:
@@ -89,10 +89,7 @@ def check_bodies(probed: ProbeResults) -> CheckResult:
     stream = probed.established
     if stream is None or not stream.bodies:
         return skip('bodies', 'no body sent a pose')
-    clock = stream.clock
-    # Withheld frames have times of their own: they came out of a buffer, and too few followed.
-    if clock is not None and clock.samples <= 1 and stream.poses >= ENOUGH_POSES and not (
-            clock.withheld):
+    if one_time(stream):
         return results_of('bodies', [Finding('one time')], {})
     bad = [body for body in stream.bodies if body.state is not State.TRACKED]
     found = body_findings(stream)
