@@ -92,3 +92,15 @@ def test_the_best_lag_is_the_one_that_was_put_in(seed, lag):
     assert np.argmax(scores) - 20 == lag and abs(scores[20 + lag] - 1.0) < 1e-9
     assert (lag_correlations(first, second, 201) == -1.0).all()    # too few in common
     assert not lag_correlations(np.zeros(200), second, 50).any()    # a constant
+
+
+def test_long_series_of_attitudes_have_no_seams():
+    quats = np.random.default_rng(2).normal(0.0, 1.0, (70_000, 4))
+    rotations = Rotation.from_quat(quats)
+    for step in (1, 12):
+        wanted = rotations[:-step].inv() * rotations[step:]
+        np.testing.assert_allclose(turn_angles(quats, step), wanted.magnitude(), atol=1e-7)
+        found = Rotation.from_rotvec(turns(quats, step))
+        assert (wanted.inv() * found).magnitude().max() < 1e-6
+    again = Rotation.from_euler('ZYX', euler_deg(quats)[::-1].T, degrees=True)
+    assert (rotations.inv() * again).magnitude().max() < 1e-6

@@ -18,6 +18,8 @@ Floats = npt.NDArray[np.float64]
 #: Variation (root mean square) below which a series is constant: its correlation would be that of
 #: noise. For angular speeds (rad/s) far below any motion.
 _CONSTANT = 1e-3
+#: Attitudes that are computed at once: all of them at once cost memory, and miss the cache.
+_PART = 1 << 15
 
 
 def lengths(vectors: Floats) -> Floats:
@@ -80,29 +82,35 @@ def turns(quats: Floats, step: int = 1) -> Floats:
     :param step: how many attitudes later.
     :returns: (n - step, 3).
     """
-    vector, sine, scalar = _relative(quats, step)
-    angle = 2.0 * np.arctan2(sine, np.abs(scalar))
-    scale = np.divide(angle, sine, out=np.full(len(sine), 2.0), where=sine > 0.0)
-    result: Floats = (vector * np.where(scalar < 0.0, -scale, scale)).T
-    return result
+    found = np.empty((len(quats) - step, 3))
+    for at in range(0, len(found), _PART):
+        vector, sine, scalar = _relative(quats[at:at + _PART + step], step)
+        angle = 2.0 * np.arctan2(sine, np.abs(scalar))
+        scale = np.divide(angle, sine, out=np.full(len(sine), 2.0), where=sine > 0.0)
+        found[at:at + _PART] = (vector * np.where(scalar < 0.0, -scale, scale)).T
+    return found
 
 
 def turn_angles(quats: Floats, step: int = 1) -> Floats:
     """Return the lengths of ``turns`` (rad)."""
-    _, sine, scalar = _relative(quats, step)
-    angles: Floats = 2.0 * np.arctan2(sine, np.abs(scalar))
-    return angles
+    found = np.empty(len(quats) - step)
+    for at in range(0, len(found), _PART):
+        _, sine, scalar = _relative(quats[at:at + _PART + step], step)
+        found[at:at + _PART] = 2.0 * np.arctan2(sine, np.abs(scalar))
+    return found
 
 
 def euler_deg(quats: Floats) -> Floats:
     """Return roll, pitch and yaw (degrees) as rows (3, n) of attitudes of any norm above 0."""
-    x, y, z, w = np.ascontiguousarray(quats.T) / np.sqrt(np.einsum('ij,ij->i', quats, quats))
-    y2 = y * y
-    result: Floats = np.degrees(np.stack((
-        np.arctan2(2.0 * (w * x + y * z), 1.0 - 2.0 * (x * x + y2)),
-        np.arcsin(np.clip(2.0 * (w * y - z * x), -1.0, 1.0)),
-        np.arctan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y2 + z * z)))))
-    return result
+    found = np.empty((3, len(quats)))
+    for at in range(0, len(quats), _PART):
+        part = quats[at:at + _PART]
+        x, y, z, w = np.ascontiguousarray(part.T) / np.sqrt(np.einsum('ij,ij->i', part, part))
+        found[:, at:at + _PART] = (
+            np.arctan2(2.0 * (w * x + y * z), 1.0 - 2.0 * (x * x + y * y)),
+            np.arcsin(np.clip(2.0 * (w * y - z * x), -1.0, 1.0)),
+            np.arctan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z)))
+    return np.degrees(found, out=found)
 
 
 # -- interpolation --------------------------------------------------------------------------------

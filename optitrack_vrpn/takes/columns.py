@@ -10,6 +10,7 @@ message that fits no earlier plan; the texts of every other message are compared
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple, Optional, Union
 
 import numpy as np
@@ -124,8 +125,38 @@ class PoseColumns:
             could not be decoded.
         """
         found: dict[Frame, list[tuple[Offsets, Rows]]] = {}
+        unread: list[int] = []
+        for plan, table, chosen in self._match(batch, offsets, unread):
+            for part in plan.parts:
+                found.setdefault(
+                    (part.child, part.frame if self._by_parent else part.frame.endswith('_ned')),
+                    []).append((chosen, _rows(table, part)))
+        result = {}
+        for frame, parts in found.items():
+            at, rows = parts[0]
+            if len(parts) > 1:
+                at, rows = (np.concatenate(column) for column in zip(*parts))
+                order = np.argsort(at, kind='stable')
+                at, rows = at[order], take_rows(rows, order)
+            result[frame] = gather(batch.data, at + 9, '<u2'), rows
+        return result, unread
+
+    def frames(self, batch: ColumnBatch, offsets: Offsets) -> set[tuple[str, str]]:
+        """Return child frame and frame of the poses in messages."""
+        return {(part.child, part.frame) for plan, _, _ in self._match(batch, offsets, [])
+                for part in plan.parts}
+
+    def _match(
+        self, batch: ColumnBatch, offsets: Offsets, unread: list[int],
+    ) -> Iterator[tuple[_Plan, Any, Offsets]]:
+        """
+        Find the plan of each message; make plans for those without.
+
+        :param unread: gets the offsets of messages that could not be decoded.
+        :returns: plans with the fields and offsets of their messages.
+        """
         lengths = gather(batch.data, offsets + 1, '<u8').astype(np.int64) - 22
-        tried, unread = 0, []
+        tried = 0
         while len(offsets):
             if tried == len(self._plans):
                 plan = self._plan(batch.data[
@@ -148,21 +179,9 @@ class PoseColumns:
             if not equal.all():
                 table, chosen = table[equal], chosen[equal]
                 fits[np.flatnonzero(fits)[~equal]] = False
-            for part in plan.parts:
-                found.setdefault(
-                    (part.child, part.frame if self._by_parent else part.frame.endswith('_ned')),
-                    []).append((chosen, _rows(table, part)))
+            yield plan, table, chosen
             offsets, lengths = offsets[~fits], lengths[~fits]
         del self._plans[:-_MOST_PLANS]
-        result = {}
-        for frame, parts in found.items():
-            at, rows = parts[0]
-            if len(parts) > 1:
-                at, rows = (np.concatenate(column) for column in zip(*parts))
-                order = np.argsort(at, kind='stable')
-                at, rows = at[order], take_rows(rows, order)
-            result[frame] = gather(batch.data, at + 9, '<u2'), rows
-        return result, unread
 
     def _plan(self, data: bytes) -> Optional[_Plan]:
         """Make a plan for messages like this one; None if it cannot be decoded."""

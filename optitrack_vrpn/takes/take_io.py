@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-import contextlib
 from functools import partial
 from pathlib import Path
 import re
@@ -212,23 +211,21 @@ class _Topics:
     def _sample_frames(self, batch: ColumnBatch, numbers: npt.NDArray[np.int64]) -> None:
         """Note the parents of frames, from some messages of TF of each length."""
         for number, (_, kind) in self.channels.items():
+            if kind != TF or number not in self._types:
+                continue
             of_tf = batch.offsets[numbers == number]
-            if kind != TF or number not in self._types or not len(of_tf):
+            reader = [*self._readers.values()][self._numbers[number]]
+            if reader is None or not len(of_tf):
                 continue
             sizes = gather(batch.data, of_tf + 1, '<u8').astype(np.int64) - 22
             _, firsts = np.unique(sizes, return_index=True)
             # Messages of two publishers can have one length: random ones find both.
-            for at in {*firsts[:_SAMPLED].tolist(), *self._random.integers(
-                    len(sizes), size=_SAMPLED).tolist()}:
-                begin = int(of_tf[at]) + DATA_AT
-                content = batch.data[begin:begin + int(sizes[at])].tobytes()
-                with contextlib.suppress(ValueError, KeyError):
-                    made = decode(content, self._types[number], TF.replace('/msg/', '/'))
-                    for one in made.get('transforms', {}).values():
-                        child, parent = one['child_frame_id'], one['header']['frame_id']
-                        if len(self._take.parents) < _MOST_FRAMES:
-                            self._take.parents.setdefault(child.lstrip('/'), set()).add(
-                                parent.lstrip('/'))
+            chosen = np.concatenate((firsts[:_SAMPLED], self._random.integers(
+                len(sizes), size=_SAMPLED)))
+            for child, parent in reader.frames(batch, of_tf[np.unique(chosen)]):
+                if len(self._take.parents) < _MOST_FRAMES:
+                    self._take.parents.setdefault(child.lstrip('/'), set()).add(
+                        parent.lstrip('/'))
 
     def flush(self) -> None:
         """Store the poses that wait, by topic and in the order of the file."""

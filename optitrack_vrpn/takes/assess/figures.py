@@ -290,11 +290,11 @@ def _resets(made: _Series, body: TakeBody) -> list[int]:
     return sorted(found)
 
 
-def body_breaks(body: TakeBody) -> Breaks:
-    """Find where the trajectory of a body is interrupted."""
-    if len(body.rows) < 2:
+def body_breaks(body: TakeBody, table: Rows) -> Breaks:
+    """Find where the trajectory of a body with these poses is interrupted."""
+    if len(table) < 2:
         return Breaks([], [], [], [], 0)
-    made = _series(body.table())
+    made = _series(table)
     speed, rate = map(_own_speed, _speeds(made))
     return _breaks(made, body, (speed, rate))
 
@@ -323,8 +323,8 @@ def body_figures(take: Take, body: TakeBody) -> Figures:
     seen_s = float(stamps[-1] - stamps[0] + median
                    - sum(b - a for a, b in breaks.gaps_ns)) / NS_PER_S
     # Around a fixed attitude the turns of noise cancel, so that their sum is the deviation.
-    angles = np.cumsum(np.vstack((np.zeros((1, 3)), made.turned)), axis=0)
-    noise = running_deviation(table['pose'][:, :3].T), running_deviation(angles.T)
+    noise = running_deviation(table['pose'][:, :3].T), running_deviation(
+        np.append(0.0, np.cumsum(turned)) for turned in made.turned.T)
     cuts = _cuts(stamps)
     return Figures(
         body.name, len(table), (int(stamps[0]), int(stamps[-1])),

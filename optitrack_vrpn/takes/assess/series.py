@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from optitrack_vrpn.takes.trajectory import Floats, Mask, Stamps
 
@@ -11,22 +13,29 @@ from optitrack_vrpn.takes.trajectory import Floats, Mask, Stamps
 WINDOW = 100
 
 
-def running_deviation(values: Floats, window: int = WINDOW) -> Floats:
+def running_deviation(axes: Iterable[Floats], window: int = WINDOW) -> Floats:
     """
     Return the standard deviation over a sliding window, of the worst axis.
 
-    :param values: (k, n), a row for each axis.
+    :param axes: (n,) values of each axis; made one at a time, they bound the memory.
     :returns: (n - window + 1,); empty for fewer values.
     """
-    worst = np.zeros(max(values.shape[1] - window + 1, 0))
-    if not len(worst):
-        return worst
-    for row in values:
-        centred = row - row.mean()
-        mean, square = ((sums[window:] - sums[:-window]) / window for sums in (
-            np.concatenate(([0.0], np.cumsum(part))) for part in (centred, centred ** 2)))
-        np.maximum(worst, square - mean ** 2, out=worst)
+    worst: Floats = np.zeros(1)
+    for values in axes:
+        if len(values) < window:
+            return np.zeros(0)
+        centred = values - values.mean()
+        mean, square = ((sums[window:] - sums[:-window]) / window for sums in map(
+            _sums, (centred, centred ** 2)))
+        worst = np.maximum(worst, square - mean ** 2)
     found: Floats = np.sqrt(worst * window / (window - 1))
+    return found
+
+
+def _sums(values: Floats) -> Floats:
+    """Return the sums of the first 0, 1 .. n values."""
+    found = np.zeros(len(values) + 1)
+    np.cumsum(values, out=found[1:])
     return found
 
 

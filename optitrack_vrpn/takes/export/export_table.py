@@ -75,7 +75,8 @@ def tables(
     :param resample_hz: rate of the rows (Hz); None for the poses as measured.
     :raises ConfigurationError: if the rate is not allowed.
     """
-    found, table = body_breaks(body), body.table()
+    table = body.table()
+    found = body_breaks(body, table)
     edges = np.union1d([after for _, after in found.gaps_ns], found.breaks_ns)
     begin_ns, end_ns = _span(take, start_s, end_s)
     if resample_hz is None:
