@@ -14,7 +14,7 @@ from optitrack_vrpn.takes.dashboard.access import Access, Right
 from optitrack_vrpn.takes.dashboard.causes import find, FindingLog
 from optitrack_vrpn.takes.dashboard.control import ControlLog, System
 from optitrack_vrpn.takes.dashboard.lab import FORCE, Lab, line_frame, plate_lines
-from optitrack_vrpn.takes.dashboard.takes_io import Takes
+from optitrack_vrpn.takes.dashboard.takes_io import Takes, unstamped
 import pytest
 
 OK, WARN, ERROR, STALE = range(4)
@@ -312,3 +312,10 @@ def test_a_recorder_that_cannot_be_started_leaves_the_page_free_to_try_again(tmp
     first, second, stopped = asyncio.run(twice())
     assert first.startswith('cannot record: ') and second == first
     assert stopped == 'nothing is being recorded'
+
+
+@pytest.mark.parametrize(('line', 'text'), [
+    ('[ERROR] [1795905950.155680377] [record]: 3 messages were lost [cf1]',
+     '3 messages were lost [cf1]'), ('record: no space left', 'record: no space left')])
+def test_the_page_shows_what_a_recorder_says_without_the_stamp_of_its_log(line, text):
+    assert unstamped(line) == text

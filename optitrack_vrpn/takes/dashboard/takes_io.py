@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 from pathlib import Path
+import re
 import signal
 import sys
 import time
@@ -171,7 +172,7 @@ class Takes:
         """Wait for the end of a recording, then assess it."""
         _, errors = await process.communicate()
         lines = errors.decode(errors='replace').strip().splitlines()
-        self._last = f'{name}: {printable(lines[-1], 300)}' if process.returncode and lines else ''
+        self._last = f'{name}: {unstamped(lines[-1])}' if process.returncode and lines else ''
         self._process, self._active = None, {}
         self.look()
         self._changed()
@@ -191,3 +192,8 @@ class Takes:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def unstamped(line: str) -> str:
+    """Return the text of a line of a log, without severity, time and name."""
+    return printable(re.sub(r'^(\[[^\]]*\][ :]*)+', '', line), 300)
