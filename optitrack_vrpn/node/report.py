@@ -199,7 +199,7 @@ def body_entry(
         message += (f'; its attitude was accepted by time, '
                     f'{math.degrees(status.accepted_by_time_rad):.0f} degrees from the one before')
     for found in held_findings(body):
-        message += f'. {found.remedy}'
+        message += f'; {found.remedy}'
     nominal_hz = expected_hz or fastest_hz
     if level is INFO and status.rate_hz > 0:
         for found in rate_findings({status.name: status.rate_hz}, expected_hz, fastest_hz):

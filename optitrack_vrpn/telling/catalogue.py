@@ -117,7 +117,7 @@ CAUSES: Mapping[str, Cause] = {
         'stamps.max_age_s'),
     'held': Cause(
         WARN, '{bodies} {is} JUMPED for {seconds:g} s and {stays} so: {why}',
-        'It is not published until it returns: check its markers in Motive, and make them less '
+        'it is not published until it returns: check its markers in Motive, and make them less '
         'symmetric. If you have redefined the body in Motive, {accept}'),
     'no angular rate': Cause(
         WARN, 'for {bodies} the server sends velocities without an angular rate (a rotation over '
