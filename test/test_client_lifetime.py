@@ -12,8 +12,8 @@ import threading
 import time
 
 from optitrack_vrpn.core.errors import ConfigurationError, TransportError
-from optitrack_vrpn.drivers.client_io import LinkStatus
 from optitrack_vrpn.drivers.config import ClientConfig
+from optitrack_vrpn.drivers.driver import LinkStatus
 from optitrack_vrpn.drivers.link import LinkState
 from optitrack_vrpn.drivers.table import make_source, source_settings
 from optitrack_vrpn.drivers.vrpn.client_io import make_backend, VrpnClient

@@ -6,19 +6,19 @@ A protocol from outside the package: lines of text by UDP, `TIME_NS NAME X Y Z Q
 A client sends a datagram to the server twice a second, and gets a datagram for each frame.
 """
 
+import contextlib
 from dataclasses import dataclass
 import selectors
 import socket
-import threading
-import time
 
 from optitrack_vrpn.core.settings.schema import checked, setting
-from optitrack_vrpn.core.severity import INFO
-from optitrack_vrpn.drivers.client_io import LinkStatus
+from optitrack_vrpn.core.units import NS_PER_S
+from optitrack_vrpn.drivers.client_io import ReconnectingClient
+from optitrack_vrpn.drivers.driver import Connected, Send
 from optitrack_vrpn.drivers.frames import Body, Frame
-from optitrack_vrpn.drivers.link import link_event, LinkState
+from optitrack_vrpn.drivers.loop_io import Conversation, SocketChannel
+from optitrack_vrpn.drivers.sockets_io import datagram_socket
 from optitrack_vrpn.drivers.table import SourceKind, SOURCES
-from optitrack_vrpn.stream.clock.hostclock_io import HostClock
 
 
 @checked
@@ -29,54 +29,62 @@ class TextConfig:
     port: int = setting(5555, low=0, high=65535, doc='UDP port of the server')
 
 
-class TextSource:
-    """Receive datagrams, each of them one frame."""
+class TextDriver:
+    """Ask twice a second; each datagram is one frame."""
 
-    def __init__(self, config, settings, sink, options):
-        self._server = config.server, settings.text.port
-        self._sink = sink
-        self._clock = HostClock()
-        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self._socket.settimeout(0.05)
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run)
+    protocol = 'text'
+
+    def __init__(self):
+        self.actions = []
+        self.next_due_ns = 0
         self._frames = 0
 
-    def start(self):
-        self._thread.start()
+    def begin(self, now_ns):
+        self.due(now_ns)
 
-    def stop(self):
-        self._stopping.set()
-        if self._thread.is_alive():
-            self._thread.join()
-        self._socket.close()
+    def due(self, now_ns):
+        self.actions.append(Send(b'hello'))
+        self.next_due_ns = now_ns + NS_PER_S // 2
 
-    def status(self):
-        state = LinkState.STREAMING if self._frames else LinkState.CONNECTED
-        return LinkStatus(state, 'text', transport='text', counters={'frames': self._frames})
+    def feed(self, channel, data, arrival_ns):
+        if not self._frames:
+            self.actions.append(Connected('text arrives', 'text'))
+        self._frames += 1
+        bodies = []
+        for time_ns, numbers, name in (
+                line.split('\t') for line in bytes(data).decode().splitlines()):
+            values = tuple(map(float, numbers.split()))
+            bodies.append(Body(name, 0, int(time_ns), values[:3], values[3:]))
+        return [Frame(bodies[0].sender_time_ns, bodies)]
 
-    def _run(self):
-        self._sink.link_changed(link_event(LinkState.CONNECTED, 'asking for text', INFO))
-        asked = 0.0
-        while not self._stopping.is_set():
-            if time.monotonic() - asked > 0.5:
-                asked = time.monotonic()
-                self._socket.sendto(b'hello', self._server)
-            try:
-                data = self._socket.recv(65536)
-            except (TimeoutError, ConnectionError):
-                continue
-            bodies = []
-            for time_ns, numbers, name in (
-                    line.split('\t') for line in data.decode().splitlines()):
-                values = tuple(map(float, numbers.split()))
-                bodies.append(Body(name, 0, int(time_ns), values[:3], values[3:]))
-            self._frames += 1
-            if self._frames == 1:
-                self._sink.link_changed(link_event(LinkState.STREAMING, 'text arrives', INFO))
-            self._sink.receive(
-                [Frame(bodies[0].sender_time_ns, bodies)], self._clock.now_ns(),
-                self._clock.host_minus_arrival_ns())
+    def describe_silence(self, text):
+        return text
+
+    give_up = describe_silence
+
+    def end(self, now_ns):
+        pass
+
+    def counters(self):
+        return {'frames': self._frames}
+
+
+class TextClient(ReconnectingClient):
+    """Reach the server."""
+
+    protocol = 'text'
+
+    def __init__(self, config, settings, sink, options):
+        super().__init__(config, settings.text.port, sink)
+
+    @contextlib.contextmanager
+    def _open(self):
+        server = self._resolve()
+        channel = SocketChannel('text/udp', datagram_socket(self._local))
+        with Conversation(
+                TextDriver(), [channel], server, self._local, self._link, self._clock,
+                self._sink, self._report, self._unexpected_peer) as conversation:
+            yield conversation
 
 
 class TextServer:
@@ -132,5 +140,5 @@ class TextServer:
 
 
 SOURCES['text'] = SourceKind(
-    'text_source:TextSource', 'text_source:TextConfig', title='text',
+    'text_source:TextClient', 'text_source:TextConfig', title='text',
     server='text_source:TextServer', server_settings='text_source:TextConfig')
