@@ -46,9 +46,29 @@ GATE_TESTS, VEHICLE_TESTS, SERIAL_TESTS, LOOP_TESTS, AXIS_TESTS, AXES_TESTS, PAI
         'autopilot_gate', 'autopilot_vehicle', 'autopilot_transport', 'gantry_loop',
         'gantry_axis', 'axes', 'rgbd_pairing', 'rgbd_posegraph'))
 NUMBERS = 'test/test_natnet_connection.py'
+SENDER, PACE, LINE, TIMES = (
+    f'stream/clock/{name}.py' for name in ('sender_clock', 'pace', 'line', 'sender_times'))
+ON_PACE, ON_LINE, ON_TIMES = (
+    f'test/test_clock_{name}.py' for name in ('pace', 'line', 'sender_times'))
 REQUESTS = 'test/test_client_transport.py -k'
 DRIVERS = 'test/test_drivers.py'
 ROWS = (
+    (SENDER, 'self.above_ns <= WINDOW_NS < above_ns', 'False', f'{ON_PACE} -k inside_a_stall'),
+    (SENDER, 'line.pulled_ns - above_ns > EARLY_NS', 'False', f'{ON_PACE} -k all_clocks'),
+    (SENDER, 'or lag_ns < self._late_lag_ns - LATE_NS', '', f'{ON_PACE} -k drain'),
+    (SENDER, 'arrival_ns - self.late_ns >= HOLD_NS', 'False', f'{ON_PACE} -k longer_route'),
+    (SENDER, 'if sender_ns not in self._recent:', 'if True:',
+     'test/test_pipeline.py -k overtaken_or_repeated'),
+    (SENDER, "least_ns, what == 'line')", 'least_ns)', f'{ON_LINE} -k known_of_the_sender'),
+    (PACE, 'self._steady > 1 or', 'steady or', 'test/test_pipeline_freshness.py -k backlog'),
+    (PACE, '        if waited:', '        if False:', f'{ON_PACE} -k fresh_soon'),
+    (LINE, 'min(float(EDGE_NS), 0.5 * span)', '0.0', f'{ON_LINE} -k load_of_30'),
+    (LINE, '(span >= EDGE_NS or not self.known)', 'True', f'{ON_LINE} -k known_of_the_sender'),
+    (LINE, 'max(self.above_ns, ERRORS', 'max(0.0, ERRORS', f'{ON_LINE} -k change_of_the_floor'),
+    ('stream/clock/round_trips.py', 'back = min(back,', 'back = max(back,',
+     'test/test_clock_round_trips.py -k answer_below'),
+    (TIMES, 'abs(frame - typical) > doubt', 'False', ON_TIMES),
+    (TIMES, ' or size < 2 * spread', '', f'{ON_TIMES} -k triggered'),
     ('core/names.py', 'fullmatch(made) and', 'fullmatch(made) or', 'test/test_names.py'),
     ('core/names.py', "title if rule == 'unchanged' else ''", "''", 'test/test_names.py'),
     ('stream/pipeline.py', 'quat = continued(quat_xyzw, quat)', 'pass',
