@@ -113,10 +113,18 @@ def test_a_longer_route_moves_the_line_and_ends_no_run():
 
 
 def test_late_frames_that_drain_are_no_longer_route():
-    """A queue of 0.3 s that empties over 3 s is late in every frame."""
+    """A queue of 0.2 s that empties over 3 s is late in every frame."""
     clock = SenderClock()
     stream(clock, 0, 2400)
     for k in range(2400, 3120):
-        late = max(0.0, 0.3 * (1.0 - (k - 2400) / 720))
+        late = max(0.0, 0.2 * (1.0 - (k - 2400) / 720))
         clock.update(50 * S + k * S // 240, S + k * S // 240 + round(late * S))
         assert clock.change == ''
+
+
+def test_what_a_second_path_repeats_while_the_first_one_is_silent_is_no_fall():
+    clock = SenderClock()
+    stream(clock, 0, 480)
+    assert not any(clock.update(50 * S + k * S // 240, S + (k + 12) * S // 240)
+                   for k in range(468, 480))
+    assert not clock.fell and all(stream(clock, 500, 600))

@@ -114,7 +114,7 @@ class SenderClock:
                            False)
         if above_ns > LATE_NS:
             self._hold(arrival_ns, lag_ns)
-        else:
+        elif self.late:
             self.late = False
         if self.closed:
             self._jumped |= passed_ns - waited_ns > SECOND_NS

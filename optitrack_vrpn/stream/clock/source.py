@@ -266,7 +266,9 @@ class StampSource:
 
     def _rise(self, stamp: int, sender_ns: int, host_arrival: int) -> int | None:
         """Return the stamp of a new frame, later than those before and not than its arrival."""
-        stamp, last_ns = min(stamp, host_arrival), self._last_ns
+        if stamp > host_arrival:
+            stamp = host_arrival
+        last_ns = self._last_ns
         if stamp <= last_ns:
             if last_ns - stamp > SECOND_NS:
                 self._end_epoch(HOST_STEPPED, 'the clock of the arrivals was set back by '
@@ -324,7 +326,8 @@ class StampSource:
         """Follow a host clock that is slewed or set; stamps wait to rise, for a second at most."""
         step_ns, self._wait_ns = reading_ns - self._host_ns, arrival_ns - self._read_ns
         first, self._host_ns, self._read_ns = self._read_ns < 0, reading_ns, arrival_ns
-        if first or abs(step_ns) <= EARLY_NS + MOST_SLEW * max(self._wait_ns, 0):
+        if -EARLY_NS <= step_ns <= EARLY_NS or first or (
+                abs(step_ns) <= EARLY_NS + MOST_SLEW * max(self._wait_ns, 0)):
             return
         back = step_ns < -SECOND_NS
         if back:
