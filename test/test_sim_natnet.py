@@ -180,7 +180,7 @@ def test_a_body_out_of_view_keeps_its_last_pose_and_loses_its_flag():
             server.send_frame()
             _, payload = client.ask(codec.encode_message(MessageId.KEEP_ALIVE), 7)
             bodies += decode_frame(payload, (3, 0)).bodies
-        assert [body.params & 1 for body in bodies] == [1] * 10 + [0] * 10 + [1] * 5
+        assert [body[9] & 1 for body in bodies] == [1] * 10 + [0] * 10 + [1] * 5
         assert {body[1:8] for body in bodies[10:20]} == {bodies[9][1:8]}
 
 
