@@ -25,7 +25,7 @@ COMPILED = [f'{PACKAGE}/{folder}/{name}.py' for folder, names in {
     'stream/clock': ('difference', 'line', 'pace', 'round_trips', 'sender_clock', 'source'),
     'stream/motion': ('estimator', 'gains', 'kalman', 'lever_arm', 'rest'),
     'stream/bodies': ('hypotheses', 'judge', 'limits', 'poses', 'states', 'times', 'tracker'),
-    'stream': ('load_shedding', 'pipeline', 'roster'),
+    'stream': ('batch', 'load_shedding', 'pipeline', 'roster'),
     'node/base': ('cdr',),
     'node': ('body_output', 'publishers', 'receiver', 'shared_output'),
 }.items() for name in names]

@@ -20,6 +20,7 @@ from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.drivers.frames import (
     Body, Frame, Item, Motion, Quaternion, RoundTrip, ServerText, Vector)
 from optitrack_vrpn.stream.bodies.poses import continued
+from optitrack_vrpn.stream.batch import divide_newest, Processed
 from optitrack_vrpn.stream.bodies.states import Disposition, StateChange
 from optitrack_vrpn.stream.bodies.times import Epoch
 from optitrack_vrpn.stream.bodies.tracker import Tracker
@@ -31,7 +32,7 @@ from optitrack_vrpn.stream.motion.estimator import MotionEstimate, with_stamp_er
 from optitrack_vrpn.stream.reports import StateMonitor, StreamReports
 from optitrack_vrpn.stream.roster import (
     FrameTimes, Roster, Sample, ServerMotion, StampedExtras, TrackedBody)
-from optitrack_vrpn.stream.server_data import BesidePoses, MarkerCloud, server_motion
+from optitrack_vrpn.stream.server_data import BesidePoses, server_motion
 from optitrack_vrpn.stream.shared_names import SharedNames
 
 _new: Final = tuple.__new__
@@ -41,27 +42,6 @@ _FRAME: Final = Frame    # read without a look-up in the compiled module
 _CATCHING_UP_NS: Final = 250_000_000
 #: A limit (ns) that no age reaches.
 _ANY_AGE_NS: Final = 1 << 63
-
-
-class Processed:
-    """
-    What is to be published of frames that arrived together, in this order.
-
-    :ivar markers: markers of the last frame; None if there were none.
-    :ivar samples: poses, in order.
-    :ivar times: of the frames of the samples whose exposure is known.
-    :ivar motions: velocities and accelerations from the server, which belong to the samples.
-    :ivar extras: skeletons and force plates of the last frame; None if there were none.
-    """
-
-    __slots__ = ('markers', 'samples', 'times', 'motions', 'extras')
-
-    def __init__(self) -> None:
-        self.markers: Optional[MarkerCloud] = None
-        self.samples: list[Sample] = []
-        self.times: list[FrameTimes] = []
-        self.motions: list[ServerMotion] = []
-        self.extras: Optional[StampedExtras] = None
 
 
 class Pipeline:
@@ -137,7 +117,7 @@ class Pipeline:
         """
         found = self._found = Processed()
         if self.stamps.by_arrival and len(items) > 1:
-            items, superseded = _divide_newest(items)
+            items, superseded = divide_newest(items)
             self._count(superseded, Disposition.SUPERSEDED)
         if now_ns is None:
             now_ns = arrival_ns
@@ -506,24 +486,3 @@ def _validate_rated(
     gate.refuse(time_ns, arrival_ns, body.position, body.quat_xyzw, (
         Disposition.MEAN_ERROR if body.valid else Disposition.NOT_TRACKED))
     return None
-
-
-def _divide_newest(items: Sequence[Item]) -> tuple[list[Item], list[Body]]:
-    """
-    Divide items into those to process and the poses that a newer pose of the body supersedes.
-
-    In mode ``arrival``, items that arrive together have one stamp, and only one pose of a body
-    can have it.
-    """
-    newest = {(body.name, body.sensor): body for item in items if isinstance(item, Frame)
-              for body in item.bodies}
-    kept: list[Item] = []
-    superseded: list[Body] = []
-    for item in items:
-        if isinstance(item, Frame):
-            bodies: list[Body] = []
-            for body in item.bodies:
-                (bodies if body is newest[body.name, body.sensor] else superseded).append(body)
-            item = item._replace(bodies=bodies)
-        kept.append(item)
-    return kept, superseded
