@@ -19,8 +19,8 @@ from optitrack_vrpn.core.events import Event as UserEvent
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.drivers.frames import (
     Body, Frame, Item, Motion, Quaternion, RoundTrip, ServerText, Vector)
-from optitrack_vrpn.stream.bodies.poses import continued
 from optitrack_vrpn.stream.batch import divide_newest, Processed
+from optitrack_vrpn.stream.bodies.poses import continued
 from optitrack_vrpn.stream.bodies.states import Disposition, StateChange
 from optitrack_vrpn.stream.bodies.times import Epoch
 from optitrack_vrpn.stream.bodies.tracker import Tracker
