@@ -104,8 +104,9 @@ def test_bones_continue_after_the_senders_clock_has_fallen(rigid_bodies):
                 extras.skeletons[0], time_ns, pipeline.config, 'motive', arrival_ns).valid.all()))
     good = [i for i, whole in valid if whole]
     for begin in (400, 800):
-        # The clock is known after 0.3 s; a bone that has turned meanwhile is held for 1 s.
-        assert min(i for i in good if i >= begin) < begin + 150
+        # Times that were seen before have fallen after 0.25 s, frames are fresh 0.38 s later, and
+        # a bone that has turned meanwhile is held for 1 s.
+        assert min(i for i in good if i >= begin) < begin + 170
     assert len(good) > 850
 
 
