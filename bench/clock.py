@@ -8,8 +8,9 @@ Measure the stamps with known truth, and run random sessions.
 
 The table has the error of the stamps, the share of seconds whose largest error is within the
 stated uncertainty, and the median of that uncertainty over the 95th percentile of the errors plus
-50 us. Load is drawn at a constant height and with a spread of a quarter of it. Random sessions
-follow (``clock_sessions.py``).
+50 us. Load is drawn at a constant height and with a spread of a quarter of it. Ten cases of
+somebody who has not read the estimator (``clock_judge.py``) and random sessions
+(``clock_sessions.py``) follow.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
 
+import clock_judge  # noqa: E402
 import clock_sessions  # noqa: E402
 from clock_sim import Case, cases, Frames, simulate  # noqa: E402
 import numpy as np  # noqa: E402
@@ -165,9 +167,11 @@ def main() -> None:
         rows = pool.map(run, [(replace(case, spread=spread), args.seed)
                               for case in chosen for spread in (False, True)], chunksize=1)
         outcomes = pool.map(clock_sessions.run, range(args.sessions)) if args.sessions else []
+        judged = pool.map(clock_judge.judge, clock_judge.TASKS, chunksize=1)
     text = (f'{args.seconds:g} s each, seed {args.seed}; {cost:.2f} us a message, longest call '
             f'{longest:.0f} us ({RUNS}); all in {(time.monotonic() - begin) / 60.0:.1f} min.\n\n'
             f'{table(list(zip(rows[::2], rows[1::2], strict=True)))}')
+    text += f'\n\n{clock_judge.table(judged)}'
     if outcomes:
         text += f'\n\n{clock_sessions.summary(outcomes)}'
     print(text)

@@ -43,6 +43,7 @@ class Case(NamedTuple):
     A stretch of frames, with the stamps that nobody in the lab can know.
 
     Changes are arrivals (ns) at which a clock was stepped, the sender restarted or a stall ended.
+    ``monotonic_ns`` are the arrivals on the host's monotonic clock, which stands while all stands.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Case(NamedTuple):
     arrival_ns: np.ndarray
     true_ns: np.ndarray
     changes: tuple
+    monotonic_ns: np.ndarray
 
 
 class Lab:
@@ -73,6 +75,7 @@ class Lab:
         self.ppm = rng.uniform(-60, 60) + np.cumsum(steps)
         self.origin_s = rng.uniform(1e3, 1e6)
         self.sender_steps, self.host_steps, self.holds, self.ends = [], [], [], []
+        self.stands = []
 
     def between(self, begin, end):
         """Return which frames are exposed in a time."""
@@ -125,6 +128,9 @@ class Lab:
         arrival_ns = HOST_EPOCH_NS + np.rint(arrival * 1e9).astype(np.int64)
         for when, step in self.host_steps:
             arrival_ns[arrival >= when] += round(step * 1e9)
+        monotonic_ns = np.rint(arrival * 1e9).astype(np.int64)
+        for when, length in self.stands:
+            monotonic_ns[arrival >= when] -= round(length * 1e9)
         slip_us = np.interp(self.exposure, self.grid, np.cumsum(self.ppm * GRID_S))
         sender_ns = np.rint(self.exposure * 1e9 + slip_us * 1e3).astype(np.int64)
         sender_ns += round(self.origin_s * 1e9)
@@ -138,7 +144,7 @@ class Lab:
         firsts += [self.exposure >= when for when, _ in self.sender_steps]
         changes = sorted({int(arrival_ns[np.argmax(first & kept)]) for first in firsts})
         frames = (numbers[kept] for numbers in (sender_ns, arrival_ns, arrival_ns - age_ns))
-        return Case(name, sentence, *frames, tuple(changes))
+        return Case(name, sentence, *frames, tuple(changes), monotonic_ns[kept])
 
 
 def viewport(rng):
@@ -162,6 +168,7 @@ def paused_guest(rng):
     # on its way when the machine stops is lost: nothing would tell it from a fresh one.
     lab.hold(begin, length, room=256)
     lab.host_steps += [(begin + length, -length), (begin + length + rng.uniform(8, 14), length)]
+    lab.stands.append((begin + length, length))
     lab.kept &= ~lab.between(begin - lab.least_s - 0.04, begin)
     return lab.case('paused guest', 'The host, a virtual machine, is paused for some seconds and '
                     'wakes to a full receive ring and a clock that stood still, which its agent '

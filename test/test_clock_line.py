@@ -67,3 +67,19 @@ def test_what_is_known_of_the_sender_is_used_after_a_new_line():
                 loads=((210.0, 30.0, 2.0),))
     row = run((case, 1))
     assert row['worst'] < 100.0 and row['restarts'] == {'offset_changed': 1}
+
+
+@pytest.mark.parametrize('ppm', [50, 200, 500])
+def test_the_uncertainty_contains_a_line_below_lags_that_rise(ppm):
+    """As found by the cases of a stranger: a sender that is slewed by 500 ppm, 50 % covered."""
+    rng = np.random.default_rng(3)
+    line, beyond = Line(), []
+    line.begin(0, 0)
+    for k in range(1, 120 * 100):
+        sent = k * S // 100
+        ideal = max(0, sent - 60 * S) * ppm * 1e-6
+        lag = round(ideal + rng.gamma(2.0, 30e3))
+        line.add(sent, lag, line.above(sent, lag))
+        if sent > 66 * S:
+            beyond.append(ideal - line.lag(sent) - line.uncertainty_ns)
+    assert np.mean(np.array(beyond) <= 0.0) > 0.97

@@ -128,3 +128,43 @@ def test_what_a_second_path_repeats_while_the_first_one_is_silent_is_no_fall():
     assert not any(clock.update(50 * S + k * S // 240, S + (k + 12) * S // 240)
                    for k in range(468, 480))
     assert not clock.fell and all(stream(clock, 500, 600))
+
+
+@settings(max_examples=examples(300), deadline=None)
+@given(rate=st.sampled_from([30, 60, 100, 240]), at_s=st.floats(0.02, 1.0),
+       stall_s=st.floats(0.1, 5.0), factor=st.one_of(st.floats(1.1, 3.0), st.just(1e4)),
+       second=st.booleans())
+def test_a_stall_in_the_first_moments_of_a_connection_makes_no_old_frame_fresh(
+        rate, at_s, stall_s, factor, second):
+    """As found by random sessions: frames 2 s old, and the line lifted by them."""
+    clock, period, last, fresh = SenderClock(), S // rate, 0, []
+    if second:    # a reconnection, of another server
+        stream(clock, 0, 5 * 240)
+    begin = 100 * S
+    clock.reconnected()
+    for k in range(round((at_s + stall_s + stall_s / (factor - 1.0) + 2.0) * rate)):
+        made = begin + k * period
+        stalled = begin + round(at_s * S) <= made < begin + round((at_s + stall_s) * S)
+        last = max(made, last + round(period / factor),
+                   begin + round((at_s + stall_s) * S) if stalled else 0)
+        if clock.update(7000 * S + made, last + 200_000 + k * 7919 % 100_000):
+            fresh.append((last - made, clock.above_ns, last))
+    assert max(age for age, *_ in fresh) <= 251 * MS
+    assert fresh[-1][0] <= 2 * MS and abs(fresh[-1][1] - fresh[-1][0]) <= 2 * MS
+    if factor > 2.0:
+        assert len([1 for *_, at in fresh if at > last - S]) > 0.5 * rate
+
+
+@pytest.mark.parametrize('uptime_s', [10, 1e5, 1e7])
+@pytest.mark.parametrize('moved_s', [-5000, 5000, 80])
+def test_a_server_that_comes_back_with_another_time_is_a_new_run(uptime_s, moved_s):
+    """As found: a jump over a reconnection counted only if it was longer than the host's uptime."""
+    clock, up = SenderClock(), round(uptime_s * S)
+    stream(clock, 0, 5 * 240, arrival=up, sender=10_000 * S)
+    clock.reconnected()
+    changes = []
+    for k in range(6 * 240, 9 * 240):
+        stream(clock, k, k + 1, arrival=up, sender=10_000 * S + round(moved_s * S))
+        changes.append(clock.change)
+    assert [change for change in changes if change] == ['fall' if moved_s < 0 else 'jump']
+    assert not clock.line.known

@@ -143,7 +143,9 @@ class Line:
             self.above_since_ns = -1
         elif self.above_since_ns < 0:
             self.above_since_ns = self._zero_ns + int(x)
-        # The error of a mean of the minima, and what the skew may still be wrong by.
+        # The error of a mean of the minima, and what the skew may still be wrong by. Lags that
+        # rise, by load or a slew, will have risen by as much again before the next change shows.
         young = LATE_NS * (SECOND_NS / (SECOND_NS + x)) ** 1.5
-        width = max(self.above_ns, ERRORS * scatter / math.sqrt(len(points)))
+        rising = self.above_ns and 2.0 * max(recent) - min(recent)
+        width = max(rising, ERRORS * scatter / math.sqrt(len(points)))
         self.uncertainty_ns = width + RESOLUTION_NS + young

@@ -52,7 +52,7 @@ class Pace:
         if not self._frames or 2 * passed_ns < WINDOW_NS:
             self._frames += 1
             self._least_ns = min(lag_ns, self._least_ns)
-            return False
+            return self._steady > 1 and lag_ns - self.least_ns <= WINDOW_NS
         before_ns, least_ns = self._before_ns, self._least_ns
         waited = self._frames == 1
         if waited:
@@ -65,4 +65,6 @@ class Pace:
         self._steady = self._steady + 1 if steady else 0
         self._before_ns, self._least_ns = least_ns, lag_ns
         self._start_ns, self._frames = arrival_ns, 1
-        return self._steady > 1 or (steady and waited and passed_ns >= WINDOW_NS)
+        # A stall can begin with this frame: it is not as fresh as those that kept pace.
+        return (self._steady > 1 or (steady and waited and passed_ns >= WINDOW_NS)) and (
+            lag_ns - self.least_ns <= WINDOW_NS)

@@ -70,8 +70,6 @@ class SenderClock:
         """Withhold frames: those of a new connection may come out of a buffer."""
         self.close('a new connection')
         self.closed_ns = -1
-        # No network reorders frames of two connections: an older time has fallen.
-        self._arrival_ns = -WINDOW_NS
 
     @property
     def uncertainty_ns(self) -> float:
