@@ -158,7 +158,7 @@ def test_a_stall_in_the_first_moments_of_a_connection_makes_no_old_frame_fresh(
 @pytest.mark.parametrize('uptime_s', [10, 1e5, 1e7])
 @pytest.mark.parametrize('moved_s', [-5000, 5000, 80])
 def test_a_server_that_comes_back_with_another_time_is_a_new_run(uptime_s, moved_s):
-    """As found: a jump over a reconnection counted only if it was longer than the host's uptime."""
+    """As found: a jump over a reconnection counted only if it exceeded the uptime of the host."""
     clock, up = SenderClock(), round(uptime_s * S)
     stream(clock, 0, 5 * 240, arrival=up, sender=10_000 * S)
     clock.reconnected()
