@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 
+from conftest import examples
 from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.stream.clock.difference import difference_ns
@@ -459,6 +460,20 @@ def test_a_publisher_that_appears_erases_no_loss_and_makes_none():
     for number in (517, 9002, 9007):
         watch.note(number)
     assert watch.lost == 4    # of this recording alone
+
+
+@settings(max_examples=examples(200), deadline=None)
+@given(begin=st.integers(2, 2000), lost=st.integers(1, 2000), more=st.integers(1, 2000),
+       again=st.integers(1, 5000))
+def test_a_node_that_is_started_anew_takes_no_counted_loss_back(begin, lost, more, again):
+    """As found: the numbers of the new node ran through the gap of the one before."""
+    watch = SequenceWatch()
+    for number in (*range(1, begin + 1), *range(begin + lost + 1, begin + lost + more + 1)):
+        watch.note(number)
+    assert watch.lost == lost
+    for number in range(1, again + 1):
+        watch.note(number)
+    assert watch.lost == lost
 
 
 def test_losses_are_kept_by_second_and_topic_within_bounds():

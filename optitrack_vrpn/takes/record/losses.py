@@ -74,7 +74,8 @@ class SequenceWatch:
         changes: list[tuple[int, int]] = []
         if number in known:
             known.remove(number)
-            for jump in self._jumps:
+            # A number that is expected twice shows nothing: the other publisher may send it yet.
+            for jump in () if number in known else self._jumps:
                 if number in jump.candidates:    # it was not of this publisher
                     jump.candidates.remove(number)
                     if jump.taken == number:
