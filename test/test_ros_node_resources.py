@@ -82,7 +82,7 @@ def test_a_bug_in_activate_releases_everything(user, motive, monkeypatch, consol
 
 
 @pytest.mark.parametrize('place, name', [
-    (StatusReporter, 'configure'), (Supervision, 'stop'), (StatusReporter, 'retire')])
+    (StatusReporter, 'observe'), (Supervision, 'stop'), (StatusReporter, 'retire')])
 def test_a_bug_in_one_step_leaves_the_others_to_release(
         user, motive, monkeypatch, console, place, name):
     with NodeHere(parameters(motive('wand'))) as here:

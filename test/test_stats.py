@@ -59,7 +59,7 @@ def test_jitter_loses_no_frame(hz, seed, jitter):
 
 @settings(max_examples=examples(120), deadline=None)
 @given(hz=RATES, seed=SEEDS, shares=st.one_of(
-    st.tuples(st.floats(0.0, 0.3), st.floats(0.0, 0.1)),
+    st.tuples(st.floats(0.0, 0.3), st.floats(0.0, 0.07)),
     st.tuples(st.floats(0.0, 0.02), st.floats(0.1, 1.0))))
 def test_lost_frames_are_counted_once_in_spite_of_jitter(hz, seed, shares):
     share, jitter = shares

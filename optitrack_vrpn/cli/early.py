@@ -10,8 +10,6 @@ from importlib.machinery import EXTENSION_SUFFIXES
 import os
 import signal
 import sys
-from types import FrameType
-from typing import Optional
 
 
 #: Exit code after Ctrl-C: 128 + SIGINT, as shells report it.
@@ -39,7 +37,7 @@ def is_command() -> bool:
     return program == '-m' or os.path.basename(os.path.dirname(program)) == 'optitrack_vrpn'
 
 
-def leave(number: int, frame: Optional[FrameType]) -> None:
+def leave(number: int, frame: object) -> None:
     """End the process at once, with the exit code that the command has after Ctrl-C."""
     os._exit(min(interrupt_code(os.path.basename(word)) for word in sys.orig_argv[:6]))
 

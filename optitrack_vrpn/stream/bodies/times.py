@@ -48,7 +48,8 @@ class FrameRate:
     0; lost ones do not. What is left of it after ``SETTLE_FRAMES`` is a number of lost frames, and
     a rest by which phase and interval are corrected. Without a gap there is no lost frame.
 
-    Limits: at jitter above half an interval and losses above a few percent, too few are counted;
+    Limits: at jitter above half an interval and losses above a few percent, or jitter from 0.08
+    intervals on and losses above 20 percent, too few are counted;
     regular ticks that look like a faster sender with losses (60 Hz in ticks of 1/64 s) count as
     such; a sender that stalls among its first 64 frames can have a wrong interval for minutes.
 
