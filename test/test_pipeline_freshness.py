@@ -150,3 +150,25 @@ def test_a_recording_played_faster_than_real_time_is_reported_with_a_remedy(spee
         found = trouble_findings(pipeline.trouble, 0.5)
         entry = clock_entry(pipeline.stamps.status(), None, found)
         assert entry.severity is WARN and 'stamps.mode: sender' in entry.message
+
+
+@pytest.mark.parametrize('time_ns', [0, 12_345 * S])
+@pytest.mark.parametrize('before', [False, True])
+def test_a_server_without_times_is_published_also_after_one_with_times(before, time_ns):
+    """As found: after a server with times nothing of it was, and the log spoke of a buffer."""
+    pipeline = make_pipeline(body=BodyConfig(acquire_frames=1))
+    good = 600 if before else 0
+    late = []
+    for number in range(good + 600):
+        if number in (0, good):
+            pipeline.reconnected()
+        arrival = 100_000 * S + number * 10 * MS + number * 7919 % 300_000
+        sender = BASE + number * 10 * MS if number < good else time_ns
+        bodies = pose_report('wand', sender, (1e-4 * number, 1.0, 0.0)), pose_report(
+            'cup', sender, (1e-4 * number, 1.0, 2.0))
+        samples = [sample for body in bodies
+                   for sample in pipeline.process([body], arrival, HOST).samples]
+        if number >= good + 200:
+            late += samples
+            assert pipeline.trouble is None
+    assert len(late) >= 2 * 395

@@ -432,6 +432,7 @@ class Pipeline:
         arrive as fast as they were sent: until then they may come out of a buffer.
         """
         self.stamps.reconnected()
+        self._judging = not (self._sender_mode or self.stamps.coarse)
 
     def apply(self, config: PipelineConfig) -> list[TrackedBody]:
         """

@@ -198,6 +198,9 @@ class StampSource:
         # The next sender may answer no round trips.
         self._latency = round(self._config.latency_ms * 1e6)
         self._sender_ns = -1
+        if not (self.coarse or self._sender_mode):
+            # The next sender may send no times, which begin no new run.
+            self._times = SenderTimes()
 
     def events(self) -> list[Event]:
         """Return the events since the last call."""
@@ -230,6 +233,8 @@ class StampSource:
         if self._sender_mode:
             # Nothing is withheld by the clock.
             return Trouble(age_s=self._least_age_ns * 1e-9)
+        if self.coarse and self._stamp_ns >= 0:
+            return None    # stamps are arrivals
         if clock.closed and clock.closed_ns >= 0:
             passed_s = (now_ns - clock.closed_ns) * 1e-9
             return Trouble(clock.closed, passed_s, clock.pace.falling_ns > 0) if (
