@@ -424,11 +424,11 @@ class Hypotheses:
         verdict, seen, last = run.verdict, run.last, self._limits.last
         unseen_s = verdict.unseen_ns * 1e-9
         # A restarted clock can be ahead; after one that is behind, times have no difference.
-        when = f'{unseen_s * 1e3:.1f} ms' if unseen_s < 1.0 else (
-            f"{unseen_s:.2f} s by the sender's clock" if unseen_s < 1e9
+        when = f'in {unseen_s * 1e3:.1f} ms' if unseen_s < 1.0 else (
+            f"in {unseen_s:.2f} s by the sender's clock" if unseen_s < 1e9
             else "after the sender's clock restarted")
         detail = (f'{math.dist(seen.position, last.position):.3f} m and '
-                  f'{_degrees(verdict.turn):.0f} degrees in {when}: {reason.value}')
+                  f'{_degrees(verdict.turn):.0f} degrees {when}: {reason.value}')
         if 0 < verdict.hold_ns < NEVER_NS:
             detail += f', withheld for {verdict.hold_ns * 1e-9:g} s unless it returns'
         if reason is Disposition.TURNED_TOO_FAR:
