@@ -168,3 +168,12 @@ def test_a_server_that_comes_back_with_another_time_is_a_new_run(uptime_s, moved
         changes.append(clock.change)
     assert [change for change in changes if change] == ['fall' if moved_s < 0 else 'jump']
     assert not clock.line.known
+
+
+def test_frames_of_a_new_connection_are_not_older_ones_of_the_last():
+    """A server that is started again sends what waited at once, by a clock that is behind."""
+    clock = SenderClock()
+    stream(clock, 0, 240)
+    clock.reconnected()
+    clock.update(20 * S, 2 * S)
+    assert clock.fell and clock.newest_ns == 20 * S

@@ -65,6 +65,7 @@ ROWS = (
     (LINE, '(span >= EDGE_NS or not self.known)', 'True', f'{ON_LINE} -k known_of_the_sender'),
     (LINE, 'max(rising, ERRORS', 'max(0.0, ERRORS', f'{ON_LINE} -k change_of_the_floor'),
     (LINE, '2.0 * max(recent) - min(recent)', 'min(recent)', f'{ON_LINE} -k lags_that_rise'),
+    (SENDER, 'if not (self._new or', 'if not (', f'{ON_PACE} -k new_connection'),
     (SENDER, 'passed_ns - waited_ns > SECOND_NS', 'False', f'{ON_PACE} -k another_time'),
     (PACE, '            lag_ns - self.least_ns <= WINDOW_NS)', '            True)',
      f'{ON_PACE} -k first_moments'),

@@ -49,7 +49,7 @@ class SenderClock:
         self._older: list[tuple[int, int]] = []
         self.above_ns = 0.0
         self.moved_ns = 0
-        self.fell = self.late = self._jumped = self._paused = self._begun = False
+        self.fell = self.late = self._jumped = self._paused = self._begun = self._new = False
 
     def close(self, why: str, arrival_ns: int = -1, before: bool = True) -> None:
         """
@@ -70,6 +70,7 @@ class SenderClock:
         """Withhold frames: those of a new connection may come out of a buffer."""
         self.close('a new connection')
         self.closed_ns = -1
+        self._new = True
 
     @property
     def uncertainty_ns(self) -> float:
@@ -88,7 +89,9 @@ class SenderClock:
         self.change = ''
         passed_ns, waited_ns = sender_ns - self.newest_ns, arrival_ns - self._arrival_ns
         if passed_ns <= 0:
-            if waited_ns < WINDOW_NS and not self._has_fallen(sender_ns, arrival_ns):
+            # No network reorders frames of two connections.
+            if not (self._new or waited_ns >= WINDOW_NS or self._has_fallen(
+                    sender_ns, arrival_ns)):
                 return False
             self.fell = True
             self._recent.clear()
@@ -96,7 +99,7 @@ class SenderClock:
         elif passed_ns > GAP_NS and self._begun:
             self._paused = True
             self.close('a gap', arrival_ns)
-        self.newest_ns, self._arrival_ns = sender_ns, arrival_ns
+        self.newest_ns, self._arrival_ns, self._new = sender_ns, arrival_ns, False
         self._recent.append(sender_ns)
         if self._older:
             self._older.clear()
