@@ -212,11 +212,11 @@ def test_a_signal_ends_the_demo_in_a_second(number):
         assert 'Traceback' not in process.log
 
 
-@pytest.mark.slow
 #: What tracebacks contain until the first module of the package has been imported.
 STARTING = ('init_import_site', 'Could not import runpy', '_get_module_details')
 
 
+@pytest.mark.slow
 def test_a_signal_at_any_moment_leaves_no_process():
     generator = random.Random(20261128)
     for _ in range(24):
