@@ -97,7 +97,8 @@ def test_transforms_chain_and_invert_as_matrices_do(p, a, q, b):
     assert np.allclose(matrix(first.inverse()) @ matrix(first), np.eye(4), atol=1e-9)
 
 
-def test_offsets_may_be_given_in_three_ways():
+def test_offsets_may_be_given_in_three_ways_or_be_empty():
+    assert body_from_base([]) == Transform()
     assert body_from_base([1, 2, 3]) == Transform((1.0, 2.0, 3.0))
     turned = body_from_base([0, 0, 0, 0, 0, math.pi / 2])
     assert turned.quat_xyzw == pytest.approx((0, 0, math.sqrt(0.5), math.sqrt(0.5)))
@@ -106,7 +107,7 @@ def test_offsets_may_be_given_in_three_ways():
 
 
 @pytest.mark.parametrize('wrong', [
-    [], [1, 2], [1, 2, 3, 4], [1, 2, math.nan], [0, 0, 0, 0, 0, 0, 0.5], ['a', 0, 0]])
+    '', '123', None, [1, 2], [1, 2, 3, 4], [1, 2, math.nan], [0, 0, 0, 0, 0, 0, 0.5], ['a', 0, 0]])
 def test_wrong_offsets_are_refused(wrong):
     with pytest.raises(ConfigurationError, match='bodies.drone.offset'):
         body_from_base(wrong, 'bodies.drone.offset')

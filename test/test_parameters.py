@@ -8,10 +8,13 @@ from pathlib import Path
 from conftest import lacking_in_lines
 from hypothesis import given, strategies as st
 from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.core.rotation import Transform
 from optitrack_vrpn.core.settings.parameters import is_foreign, parameters_of, sift
 from optitrack_vrpn.core.settings.peers import of_other_drivers, PEERS
 from optitrack_vrpn.drivers.config import ClientConfig
-from optitrack_vrpn.node.body_settings import check_body_change, doubtful, sift_body_settings
+from optitrack_vrpn.node.body_settings import (
+    BODY_PARAMETERS, check_body_change, doubtful, sift_body_settings)
+from optitrack_vrpn.node.configuration import make_configuration
 from optitrack_vrpn.node.settings import NodeSettings
 import pytest
 
@@ -112,9 +115,22 @@ def test_settings_of_a_body_may_stand_in_the_sections_of_the_table():
         check_body_change(f'bodies.a.{setting}', 3.0, True)
 
 
+def test_the_documented_defaults_of_a_body_can_be_given():
+    defaults = {f'bodies.wand.{name}': row.default for name, row in BODY_PARAMETERS.items()}
+    for name, value in defaults.items():
+        check_body_change(name, value, False)
+    config = make_configuration({
+        **defaults, 'server': '192.0.2.20', 'bodies.drone.name': '', 'bodies.w*.name': 'other',
+        'bodies.w*.offset': [1.0, 2.0, 3.0]}).pipeline
+    assert config.titles_of('wand') == config.titles_of('drone') == (None, None)
+    assert config.titles_of('wand 2') == ('other', 'other')
+    assert config.estimate_of('wand').body_from_base == Transform()
+    assert config.estimate_of('wand 2').body_from_base.position == (1.0, 2.0, 3.0)
+
+
 def test_every_wrong_setting_of_a_body_is_named_in_full():
     _, wrong = sift_body_settings({
-        'bodies.a.b c.max_spede': 3.0, 'bodies.b.b c.max_speed': -3.0, 'bodies.c.name': '',
+        'bodies.a.b c.max_spede': 3.0, 'bodies.b.b c.max_speed': -3.0, 'bodies.c.name': 5,
         'bodies.d.offset': array('q', [1, 2]), 'bodies.e.offset': 'abc'})
     assert not lacking_in_lines(
         wrong, ['bodies.a.b c.max_spede', "mean 'max_speed'?"], ['bodies.b.b c.max_speed is -3'],

@@ -16,9 +16,8 @@ pitch of +-90 degrees roll and yaw turn about the same axis and cannot be distin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from optitrack_vrpn.core.errors import ConfigurationError
 
@@ -151,28 +150,31 @@ def compose(a_from_b: Transform, b_from_c: Transform) -> Transform:
         (p[0] + x, p[1] + y, p[2] + z), multiply(a_from_b.quat_xyzw, b_from_c.quat_xyzw))
 
 
-def body_from_base(values: Sequence[float], where: str = 'offset') -> Transform:
+def body_from_base(values: Any, where: str = 'offset') -> Transform:
     """
     Read ``bodies.<name>.offset``: the pose of the robot's base in Motive's rigid body.
 
     Compose it after the body's pose: ``compose(world_from_body, body_from_base)`` is the base's
     pose in the world.
 
-    :param values: x, y, z (m) alone, or followed by roll, pitch, yaw (rad, fixed axes), or by a
-        quaternion x, y, z, w. Axes are those of the published body frame (forward, left, up).
+    :param values: nothing (the base is the rigid body), or x, y, z (m) alone, or followed by
+        roll, pitch, yaw (rad, fixed axes), or by a quaternion x, y, z, w. Axes are those of the
+        published body frame (forward, left, up).
     :param where: the setting's name, for messages.
-    :raises ConfigurationError: there are not 3, 6 or 7 finite numbers, an angle is larger than a
-        turn, or the quaternion's norm is not 1 within a hundredth.
+    :raises ConfigurationError: there are not 0, 3, 6 or 7 finite numbers, an angle is larger than
+        a turn, or the quaternion's norm is not 1 within a hundredth.
     """
     try:
-        numbers = [float(value) for value in values]
+        numbers = [math.nan] if isinstance(values, str) else [float(value) for value in values]
     except (TypeError, ValueError):
-        numbers = []
-    if len(numbers) not in (3, 6, 7) or not all(map(math.isfinite, numbers)):
+        numbers = [math.nan]
+    if len(numbers) not in (0, 3, 6, 7) or not all(map(math.isfinite, numbers)):
         given = values.tolist() if hasattr(values, 'tolist') else values    # rclpy has arrays
         raise ConfigurationError(
             f'{where} is {given!r}: give x, y, z in metres, then nothing, or roll, pitch, '
             'yaw in radians, or a quaternion x, y, z, w')
+    if not numbers:
+        return Transform()
     x, y, z, *rest = numbers
     if not rest:
         return Transform((x, y, z))

@@ -30,13 +30,14 @@ from optitrack_vrpn.stream.motion.settings import MotionConfig
 class BodySettings:
     """The settings of one body; one that is not given has the value for all bodies."""
 
-    name: str = setting('', doc='its name in ROS, in topics and frames')
+    name: str = setting('', doc=(
+        "its name in ROS, in topics and frames; '' for its name in Motive"))
     topic: str = setting('', doc='its name in topics only')
     frame: str = setting('', doc='its name in frames only')
     offset: tuple[float, ...] = setting((), unit='m, rad', doc=(
         "pose of the robot's base in the body's axes of ROS (x forward, y left, z up, as in its "
         'pose topic without an offset): x, y, z, then nothing, or roll, pitch, yaw, or a '
-        'quaternion x, y, z, w'))
+        'quaternion x, y, z, w; [] for no offset'))
     validation: BodyConfig = section(BodyConfig(), name='')
     lowpass: LowpassConfig = section(LowpassConfig())
     motion: MotionConfig = section(MotionConfig())
@@ -100,7 +101,7 @@ def check_body_setting(name: str, value: Any) -> Any:
             f'{did_you_mean(key, BODY_PARAMETERS, 0.7) or f"allowed: {allowed}"}')
     if key == 'offset':
         return body_from_base(value, name)
-    if key in NAMES and (not isinstance(value, str) or not value):
+    if key in NAMES and not isinstance(value, str):
         raise ConfigurationError(f'{name} is {shown(value)}; give a name for ROS')
     return parameter.renamed(name).check(value)
 
@@ -139,17 +140,18 @@ def titles_of(
     Return the names of bodies in topics and in frames.
 
     :param bodies: settings by body name or pattern.
-    :returns: names in topics and in frames, by body name or pattern.
+    :returns: names in topics and in frames, by body name or pattern; ''
+        is the name in Motive, also where a pattern gives another, and None is not given.
     :raises ConfigurationError: if two bodies would share a name.
     """
     found: dict[str, tuple[Optional[str], Optional[str]]] = {}
     for index, kind in enumerate(('topic', 'frame')):
         owners: dict[str, str] = {}
         for body, settings in bodies.items():
-            title = settings.get(kind, settings.get('name'))
+            title = settings.get(kind) or settings.get('name')
             if title is None:
                 continue
-            if title in owners:
+            if title and title in owners:
                 raise ConfigurationError(
                     f'bodies {owners[title]!r} and {body!r} have the same {kind} name '
                     f'{title!r}: give each its own')

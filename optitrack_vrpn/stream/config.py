@@ -78,6 +78,7 @@ class PipelineConfig:
     def titles_of(self, name: str) -> tuple[Optional[str], Optional[str]]:
         """Return the names of one body for topics and frames, in the same way."""
         found = settings_for(name, {
-            pattern: {kind: title for kind, title in zip(('topic', 'frame'), titles) if title}
+            pattern: {kind: title for kind, title in zip(('topic', 'frame'), titles)
+                      if title is not None}
             for pattern, titles in self.titles.items()})
-        return found.get('topic'), found.get('frame')
+        return found.get('topic') or None, found.get('frame') or None
