@@ -152,6 +152,7 @@ class Take:
     shared_names: list[str] = field(default_factory=list)
     arrivals_ns: Optional[tuple[int, int]] = None
     log_offset_ns: int = 0
+    parents: dict[str, set[str]] = field(default_factory=dict)
 
     def put_on_stamps(self) -> None:
         """Convert log times of diagnostics and damage to the clock of the stamps."""
@@ -164,7 +165,6 @@ class Take:
         self.links = [(time_ns - first, text) for time_ns, text in self.links]
         self.damaged = [(reason, (begin - first, end - first) if end else (0, 0))
                         for reason, (begin, end) in self.damaged]
-    parents: dict[str, set[str]] = field(default_factory=dict)
 
     def losses(self) -> str:
         """Say what the recording had and could not be read; '' for a complete one."""

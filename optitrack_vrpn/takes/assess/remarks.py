@@ -33,8 +33,8 @@ from optitrack_vrpn.telling.rules import rate_findings
 LONG_GAP_S = 0.5
 #: Age of late poses and jitter (ms): a tenth of the gap, and several camera periods.
 LATE_MS, JITTER_MS = 50.0, 20.0
-#: A time further (ns) outside of the take is that of a damaged record, or the take has no pose and
-#: with it no begin: it is not told.
+#: A time further (ns) outside of the take is not reported: it is that of a damaged record, or the
+#: take has no pose, and with it no begin.
 _OUTSIDE_NS = 3600 * NS_PER_S
 #: Time without any pose at the begin or the end of a recording (s): three times the period of the
 #: diagnostics, whose arrivals show that the recording continued.

@@ -161,8 +161,8 @@ class Feed:
                     self._lab.add_report(StatusReport.of(status), at)
         now_ns = round(now * 1e9)
         for message, _ in taken(self._bridges):
-            self._vehicles.heard(claim_of(message.name, message.hardware_id, {
-                pair.key: pair.value for pair in message.values}), now_ns)
+            self._vehicles.heard(claim_of(
+                message.name, message.hardware_id, StatusReport.of(message).values), now_ns)
         self.armed = printable(self._vehicles.refusal(now_ns), 300)
         self.vehicles = [
             {'body': printable(claim.body, 80), 'bridge': printable(claim.bridge, 80),

@@ -84,9 +84,8 @@ class Intake:
     """
 
     def __init__(
-        self, node: Node, wants: Callable[[str, str], bool], announce: Callable[[IntakeReader],
-                                                                                None],
-        deliver: Callable[[list[Message]], None],
+        self, node: Node, wants: Callable[[str, str], bool],
+        announce: Callable[[IntakeReader], None], deliver: Callable[[list[Message]], None],
     ) -> None:
         self._node = node
         self._wants = wants
