@@ -14,7 +14,7 @@ from doctor_kit import CHECKS, IN_VAIN_S
 from optitrack_vrpn.drivers.config import ClientConfig
 from optitrack_vrpn.drivers.vrpn.request_memory_io import RequestMemory
 from optitrack_vrpn.sim.faults import Occlusion
-from optitrack_vrpn.sim.motion import ToAndFro
+from optitrack_vrpn.sim.motion import BackAndForth
 from optitrack_vrpn.sim.scenario_io import (
     named_bodies, Noise, Scenario, scenario_from_mapping, SimBody, SimClock)
 from optitrack_vrpn.sim.server_io import MotiveSimServer
@@ -348,7 +348,7 @@ def test_datagrams_that_are_overtaken_are_not_called_lost(examine):
 
 
 def test_the_axis_along_which_a_body_was_lifted_is_up(examine):
-    lifted = ToAndFro(centre=(1.0, 3.0, 1.0), reach=(0.0, 0.0, 2.0), period=8.0, phase=-0.25)
+    lifted = BackAndForth(centre=(1.0, 3.0, 1.0), reach=(0.0, 0.0, 2.0), period=8.0, phase=-0.25)
     bodies = (SimBody(name='wand', motion=lifted), SimBody(name='table'))
     server = motive(bodies=bodies, motion='still', noise=Noise(position_mm=0.2))
     result = examine(server, '--lift', '1.0', seconds=0.2)

@@ -22,7 +22,7 @@ MOTIONS = st.one_of(
               climb=st.floats(0, 0.5), period=st.floats(4, 20), phase=st.floats(-1, 1)),
     st.builds(m.Spin, axis=st.tuples(*[st.floats(0.1, 1)] * 3), rate_deg=st.floats(-720, 720),
               phase=st.floats(-1, 1)),
-    st.builds(m.ToAndFro, reach=st.tuples(*[st.floats(-2, 2)] * 3), period=st.floats(2, 20),
+    st.builds(m.BackAndForth, reach=st.tuples(*[st.floats(-2, 2)] * 3), period=st.floats(2, 20),
               phase=st.floats(-1, 1), yaw_deg=st.floats(-180, 180)),
 )
 

@@ -252,7 +252,7 @@ class Spin(_Phased):
 
 @checked
 @dataclass(frozen=True)
-class ToAndFro(_Phased):
+class BackAndForth(_Phased):
     """Move back and forth on a straight line, fastest in the middle, heading fixed."""
 
     reach: tuple[float, float, float] = setting(
@@ -297,12 +297,12 @@ class Handheld(_Motion):
         return oriented(values[:, 3:], first[:, 3:], second[:, 3:], *values.T[:3], *first.T[:3])
 
 
-Motion = Union[Still, Hover, Circle, FigureEight, Spin, ToAndFro, Handheld]
+Motion = Union[Still, Hover, Circle, FigureEight, Spin, BackAndForth, Handheld]
 
 #: Names in scenario files and in ``--motion``.
 MOTIONS: dict[str, type[Any]] = {
     'circle': Circle, 'figure_eight': FigureEight, 'hover': Hover, 'still': Still,
-    'spin': Spin, 'line': ToAndFro, 'handheld': Handheld,
+    'spin': Spin, 'line': BackAndForth, 'handheld': Handheld,
 }
 
 
