@@ -17,8 +17,8 @@ from optitrack_vrpn.core.rotation import angle_between
 from optitrack_vrpn.core.severity import ERROR, INFO, WARN
 from optitrack_vrpn.guests.autopilot.bridge_ros import MavlinkBridge
 from optitrack_vrpn.guests.autopilot.check_ros import running
-from optitrack_vrpn.guests.autopilot.counter_io import SentMemory
 from optitrack_vrpn.guests.autopilot.fake_autopilot_io import FakeAutopilot, FakeConfig, FakeServer
+from optitrack_vrpn.guests.autopilot.memory_io import SentMemory
 from optitrack_vrpn.telling.doctor.graph_ros import Extensions
 import pytest
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy

@@ -8,7 +8,7 @@ from optitrack_vrpn.core.severity import INFO, WARN
 from optitrack_vrpn.guests.autopilot.exchanges import Timesync
 from optitrack_vrpn.guests.autopilot.gate import Gate
 from optitrack_vrpn.guests.autopilot.link_io import Codec
-from optitrack_vrpn.guests.autopilot.report import findings, LinkReport, VehicleSource
+from optitrack_vrpn.guests.autopilot.report import findings, LinkReport, VisionSource
 from optitrack_vrpn.guests.autopilot.settings import BridgeSettings, plan
 from optitrack_vrpn.guests.autopilot.vehicle import Vehicle, VehicleLink
 import pytest
@@ -96,6 +96,6 @@ def test_the_check_sees_whether_px4_fuses_the_poses(state, level):
     vehicle.receive(status, ASKED_NS, ASKED_NS)
     chosen = plan(SETTINGS)
     found = {one.check: one for one in findings(
-        SETTINGS, chosen, VehicleSource('/cf1/odom', 1, 'TRACKED', '/cf1/odom', 50.0),
+        SETTINGS, chosen, VisionSource('/cf1/odom', 1, 'TRACKED', '/cf1/odom', 50.0),
         Gate(chosen), LinkReport(True, '', 'peer', 0, {}), vehicle, True, ASKED_NS)}
     assert found['estimator'].severity is level

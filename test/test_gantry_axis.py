@@ -11,7 +11,7 @@ from optitrack_vrpn.core.errors import BackendUnavailableError, ConfigurationErr
 from optitrack_vrpn.core.settings.schema import build
 from optitrack_vrpn.guests.machine.axis import Axis
 from optitrack_vrpn.guests.machine.gantry_settings import AxisSettings, MachineSettings
-from optitrack_vrpn.guests.machine.setpoints import between, Limits, MachineState, Mode, Planner
+from optitrack_vrpn.guests.machine.setpoints import AxisMotion, between, Limits, Mode, Planner
 from optitrack_vrpn.guests.machine.trajectory import make_trajectory, parse
 import pytest
 
@@ -102,14 +102,14 @@ def test_validation_matrix_of_the_thesis(name, closed, mode):
 @given(st.floats(-2, 2), st.floats(-3, 3), st.floats(-5, 5), st.floats(-2, 2))
 def test_a_motion_ends_at_its_target_within_the_limits(position, velocity, acceleration, target):
     planner = Planner(0.01, Limits(1.0, 2.0, 20.0))
-    state = MachineState(position, velocity, acceleration)
+    state = AxisMotion(position, velocity, acceleration)
     for _ in range(3000):
         new = planner.to_position(state, target)
         # beyond a limit it only comes back
         assert abs(new.velocity) <= max(1.0, abs(state.velocity)) + 1e-6
         assert abs(new.acceleration) <= 2.0 + 1e-6
         state = new
-        if state == MachineState(target):
+        if state == AxisMotion(target):
             return
     raise AssertionError(f'never at {target}: {state}')
 

@@ -15,7 +15,7 @@ from gantry_kit import ORION, Rig, settings_of
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.guests.machine.machine import Feedback, Goal, Machine, Tolerances
 from optitrack_vrpn.guests.machine.services_ros import paths_of
-from optitrack_vrpn.guests.machine.setpoints import MachineState, Mode
+from optitrack_vrpn.guests.machine.setpoints import AxisMotion, Mode
 from optitrack_vrpn.guests.machine.trajectory import make_trajectory
 import pytest
 from rclpy.action import ActionClient, ActionServer
@@ -291,7 +291,7 @@ def with_values(**lists):
 def test_a_joint_trajectory_ends_at_its_absolute_position(times):
     machine = Machine(ORION)
     axis = machine.axes['chaser_x']
-    axis.state = MachineState(0.008)       # the trajectory was planned from the measured position
+    axis.state = AxisMotion(0.008)       # the trajectory was planned from the measured position
     message = joint_trajectory(*zip(times, (0.0, 0.05, 0.1)))
     path = paths_of(machine, message, 0.0)['chaser_x']
     assert axis.state.position + path.positions[-1] == pytest.approx(0.1, abs=1e-12)

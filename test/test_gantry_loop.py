@@ -17,7 +17,7 @@ from optitrack_vrpn.guests.machine.gantry_sim_io import carried, SimulatedMachin
 from optitrack_vrpn.guests.machine.machine import Calibration
 from optitrack_vrpn.guests.machine.machine_io import load_machine
 from optitrack_vrpn.guests.machine.setpoints import (
-    MachineState, Mode, ModeEvent, MOVING, Switches)
+    AxisMotion, Mode, ModeEvent, MOVING, Switches)
 from optitrack_vrpn.guests.machine.trajectory import make_trajectory
 from optitrack_vrpn.sim.scenario_io import Scenario, scenario_from_mapping
 from optitrack_vrpn.sim.world import World
@@ -445,6 +445,6 @@ def test_an_end_is_measured_for_a_second_after_the_axis_has_settled():
     first, rest = rig.axis.target, 0
     while rig.axis.target == first:
         rig.cycle()
-        rest += rig.axis.state == MachineState(first)
+        rest += rig.axis.state == AxisMotion(first)
         run.step(rig.machine.dt)
     assert 155 <= rest <= 165

@@ -11,7 +11,7 @@ from optitrack_vrpn.guests.machine.gantry_settings import (
     ACTIONS, AxisSettings, CorrectionSettings, MachineSettings)
 from optitrack_vrpn.guests.machine.machine import Feedback, Machine
 from optitrack_vrpn.guests.machine.setpoints import (
-    halt_position, Limits, MachineState, Mode, step, Switches)
+    AxisMotion, halt_position, Limits, Mode, step, Switches)
 from optitrack_vrpn.guests.machine.trajectory import make_trajectory, Sine
 import pytest
 
@@ -44,15 +44,15 @@ def test_no_proposal_makes_the_step_function_leave_the_limits():
         dt = log_uniform(rng, 1e-3, 0.1)
         limits = Limits(log_uniform(rng, 1e-2, 100), log_uniform(rng, 1e-2, 1000), 1.0,
                         -rng.random(), rng.random())
-        state = MachineState(rng.uniform(limits.low, limits.high))
+        state = AxisMotion(rng.uniform(limits.low, limits.high))
         favoured = rng.choice((-1, 1))
         for _ in range(15):
             switches = Switches(rng.random() < 0.1, rng.random() < 0.1)
             velocity = state.velocity + favoured * limits.acceleration * dt * rng.uniform(-0.5, 1)
             wanted = rng.choice((
-                MachineState(state.position + 0.5 * dt * (state.velocity + velocity), velocity),
-                MachineState(rng.uniform(-2, 2), rng.uniform(-3, 3) * limits.velocity),
-                MachineState(math.nan, velocity), MachineState(state.position, math.inf), None)[
+                AxisMotion(state.position + 0.5 * dt * (state.velocity + velocity), velocity),
+                AxisMotion(rng.uniform(-2, 2), rng.uniform(-3, 3) * limits.velocity),
+                AxisMotion(math.nan, velocity), AxisMotion(state.position, math.inf), None)[
                     :1 if rng.random() < 0.8 else 5])
             after, reason = step(state, wanted, limits, dt, switches)
             assert limits.low - EPSILON <= after.position <= limits.high + EPSILON
@@ -255,7 +255,7 @@ def test_every_path_is_followed_and_every_ending_of_it_keeps_the_invariants():
         axis, dt = it.axis, it.machine.dt
         if rng.random() < 0.5:
             room = min(axis.limits.high, 100.0)
-            axis.state = MachineState(rng.uniform(-room, room))
+            axis.state = AxisMotion(rng.uniform(-room, room))
             it.expected = axis.position
         path = random_path(rng, axis, dt)
         ending = rng.choice(ENDINGS)
@@ -423,7 +423,7 @@ def test_limits_change_while_the_axis_moves_if_it_can_keep_them():
     for _ in range(1000):
         it.cycle()
         assert abs(it.axis.state.velocity) <= 0.1 + EPSILON
-    assert it.axis.state == MachineState(1.0)
+    assert it.axis.state == AxisMotion(1.0)
     assert it.axis.sine(0.1, 0.2) != '' and it.axis.go_to(1.5) != ''
 
 

@@ -5,7 +5,7 @@
 from optitrack_vrpn.guests.autopilot.fake_autopilot_io import FakeAutopilot, FakeConfig
 from optitrack_vrpn.guests.autopilot.gate import Gate
 from optitrack_vrpn.guests.autopilot.messages import convert, make, VisionSample
-from optitrack_vrpn.guests.autopilot.report import findings, LinkReport, VehicleSource
+from optitrack_vrpn.guests.autopilot.report import findings, LinkReport, VisionSource
 from optitrack_vrpn.guests.autopilot.settings import BridgeSettings, plan
 from optitrack_vrpn.guests.autopilot.vehicle import Incoming, Vehicle
 
@@ -59,7 +59,7 @@ class Together:
         """Return one finding of the check, whatever the source and the link."""
         chosen = plan(self.settings)
         return next(one for one in findings(
-            self.settings, chosen, VehicleSource('/cf1/odom', 1, 'TRACKED', '/cf1/odom', 50.0),
+            self.settings, chosen, VisionSource('/cf1/odom', 1, 'TRACKED', '/cf1/odom', 50.0),
             Gate(chosen), LinkReport(True, '', 'peer', 0, {}), self.vehicle, True,
             self.now - START + 10**12)
             if one.check == check)

@@ -35,9 +35,9 @@ ANOTHER, TURNED, STRICT, FED = (f'test/test_{name}' for name in (
     'streams.py -k contradicted', 'autopilot_bridge.py -k starts_again'))
 REPETITION, FACTS, RULES = 'core/repetition.py', 'telling/facts.py', 'telling/rules.py'
 REMARKS, FIGURES = 'takes/assess/remarks.py', 'takes/assess/figures.py'
-GATE, EXCHANGES, VEHICLE, COUNTER, TRANSPORT = (
+GATE, EXCHANGES, VEHICLE, MEMORY, TRANSPORT = (
     f'guests/autopilot/{name}.py' for name in (
-        'gate', 'exchanges', 'vehicle', 'counter_io', 'transport_io'))
+        'gate', 'exchanges', 'vehicle', 'memory_io', 'transport_io'))
 AXIS, CORRECTION, MACHINE, AXES = (
     f'guests/machine/{name}.py' for name in ('axis', 'correction', 'machine', 'axes_mapper'))
 IMAGES, POSEGRAPH = 'guests/rgbd/images.py', 'guests/rgbd/posegraph.py'
@@ -266,7 +266,7 @@ ROWS = (
     (EXCHANGES, '> 5_000_000_000', '> 50_000_000_000', 'test/test_autopilot_agreement.py'),
     (VEHICLE, '1.2 * _HEARTBEAT_NS', '0.0', VEHICLE_TESTS),
     (VEHICLE, 'self._alone = self._alone and self.armed', 'self._alone = False', VEHICLE_TESTS),
-    (COUNTER, 'randrange(1, 256)', 'randrange(256)',
+    (MEMORY, 'randrange(1, 256)', 'randrange(256)',
      'test/test_autopilot_bridge.py -k restart_never'),
     (TRANSPORT, 'min(until_s, now_s + WRITE_S)', 'now_s + WRITE_S', SERIAL_TESTS),
     (TRANSPORT, '>= 3.0', '>= 0.5', 'test/test_autopilot_link.py'),

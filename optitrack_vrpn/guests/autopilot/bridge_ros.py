@@ -29,13 +29,13 @@ from optitrack_vrpn.core.errors import BackendUnavailableError
 from optitrack_vrpn.core.events import Event
 from optitrack_vrpn.core.severity import ERROR, INFO, WARN
 from optitrack_vrpn.core.status import StatusReport
-from optitrack_vrpn.guests.autopilot.counter_io import SentMemory
 from optitrack_vrpn.guests.autopilot.gate import DOUBT_ADVICE, Gate, Output, Use
 from optitrack_vrpn.guests.autopilot.link_io import LinkThread
+from optitrack_vrpn.guests.autopilot.memory_io import SentMemory
 from optitrack_vrpn.guests.autopilot.messages import (
     ardupilot_transform, convert, px4_odometry, VehicleState, VisionSample)
 from optitrack_vrpn.guests.autopilot.report import (
-    findings, LinkReport, OTHER_AXES, VehicleSource, WHICH_ADVICE)
+    findings, LinkReport, OTHER_AXES, VisionSource, WHICH_ADVICE)
 from optitrack_vrpn.guests.autopilot.settings import BridgeSettings, Plan, plan
 from optitrack_vrpn.node.base.managed_node import entry, SettingsNode
 from optitrack_vrpn.node.graph.streams import pose_reach, Reporter, TopicsBinding
@@ -312,7 +312,7 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
         gate, chosen, output = self._gate, self._plan, self._output
         if self._settings is None or gate is None or chosen is None or output is None:
             return []
-        source = VehicleSource(
+        source = VisionSource(
             self._topic, self._publisher_count, self._status,
             ' or '.join(self._watched_topics[1:]), self._rate_hz, self._problem,
             self._others, gate.doubt, self._inactive)

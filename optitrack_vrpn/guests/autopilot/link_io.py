@@ -28,7 +28,7 @@ from optitrack_vrpn.core.severity import ERROR, INFO
 from optitrack_vrpn.guests.autopilot.gate import Output
 from optitrack_vrpn.guests.autopilot.messages import make, Outgoing, VehicleState
 from optitrack_vrpn.guests.autopilot.report import LinkReport
-from optitrack_vrpn.guests.autopilot.settings import BridgeSettings, LinkSettings, parse, Plan
+from optitrack_vrpn.guests.autopilot.settings import BridgeSettings, LinkAddress, parse, Plan
 from optitrack_vrpn.guests.autopilot.transport_io import open_transport, Transport
 from optitrack_vrpn.guests.autopilot.vehicle import COMPONENT, Incoming, Vehicle
 
@@ -141,7 +141,7 @@ class LinkThread:
 
     def __init__(
         self, settings: BridgeSettings, plan: Plan, log: Callable[[Event], None],
-        opener: Callable[[LinkSettings], Transport] = open_transport,
+        opener: Callable[[LinkAddress], Transport] = open_transport,
     ) -> None:
         self.lock = threading.Lock()
         self.vehicle = Vehicle(settings, plan)

@@ -32,7 +32,7 @@ WHICH_ADVICE = 'stop the wrong node, and start the right one if it has ended'
 _Row = tuple[object, Callable[..., CheckResult], str, str]
 
 
-class VehicleSource(NamedTuple):
+class VisionSource(NamedTuple):
     """
     Source of the samples.
 
@@ -77,7 +77,7 @@ class LinkReport(NamedTuple):
 
 
 def findings(
-    settings: BridgeSettings, plan: Plan, source: VehicleSource, gate: Gate, link: LinkReport,
+    settings: BridgeSettings, plan: Plan, source: VisionSource, gate: Gate, link: LinkReport,
     vehicle: Optional[Vehicle], active: bool, monotonic_ns: int,
 ) -> list[CheckResult]:
     """
@@ -109,7 +109,7 @@ def _judge(check: str, values: Mapping[str, Any], good: str, *rows: _Row) -> Che
     return ok(check, good, **values)
 
 
-def _input(source: VehicleSource) -> CheckResult:
+def _input(source: VisionSource) -> CheckResult:
     return _judge(
         'input', {'topics': source.topics, 'publishers': source.publishers,
                   'state': source.status or 'unknown'},
@@ -278,7 +278,7 @@ def _agreement(vehicle: Vehicle) -> CheckResult:
 
 
 def _sending(
-    plan: Plan, source: VehicleSource, gate: Gate, link: LinkReport, vehicle: Optional[Vehicle],
+    plan: Plan, source: VisionSource, gate: Gate, link: LinkReport, vehicle: Optional[Vehicle],
     active: bool,
 ) -> CheckResult:
     wanted_hz = 1e9 / plan.period_ns

@@ -61,7 +61,7 @@ PROFILES: dict[str, Profile] = {
 }
 
 
-class LinkSettings(NamedTuple):
+class LinkAddress(NamedTuple):
     """
     A parsed address: kind (``udpout``, ...), host or serial device, port or baud rate.
 
@@ -77,7 +77,7 @@ class LinkSettings(NamedTuple):
         return f'{self.kind}:{self.place}:{self.number}'
 
 
-def parse(text: str) -> LinkSettings:
+def parse(text: str) -> LinkAddress:
     """Parse an address; ConfigurationError if it has none of the three forms."""
     kind, _, rest = text.strip().partition(':')
     place, _, digits = rest.rpartition(':')
@@ -96,7 +96,7 @@ def parse(text: str) -> LinkSettings:
         problem = f'a {unit} is {low} to {high}'
     if problem:
         raise ConfigurationError(f'connection: {text!r}: {problem}')
-    return LinkSettings(kind, place, number)
+    return LinkAddress(kind, place, number)
 
 
 @checked
@@ -224,7 +224,7 @@ def plan(settings: BridgeSettings) -> Plan:
         _warnings(settings, messages) if settings.transport == 'mavlink' else ())
 
 
-def _check_load(connection: LinkSettings, bytes_per_s: float) -> None:
+def _check_load(connection: LinkAddress, bytes_per_s: float) -> None:
     # Chosen: heartbeats, TIMESYNC and parameters share the line, with telemetry on the other
     # direction, so that four fifths of it are usable.
     capacity = 0.8 * connection.number / BITS_PER_BYTE

@@ -23,7 +23,7 @@ from typing import Any, Callable, Optional
 
 from optitrack_vrpn.cli.command_io import how_to_install
 from optitrack_vrpn.core.errors import BackendUnavailableError, TransportError
-from optitrack_vrpn.guests.autopilot.settings import BITS_PER_BYTE, LinkSettings
+from optitrack_vrpn.guests.autopilot.settings import BITS_PER_BYTE, LinkAddress
 
 #: Timeout of one write (s), after which the line counts as blocked. Chosen: at most a tenth of a
 #: second of poses is lost.
@@ -305,7 +305,7 @@ def _place(address: Optional[tuple[str, int]]) -> str:
     return '' if address is None else f'{address[0]}:{address[1]}'
 
 
-def open_transport(connection: LinkSettings, clock: Clock = time.monotonic) -> Transport:
+def open_transport(connection: LinkAddress, clock: Clock = time.monotonic) -> Transport:
     """Open a link; ``clock`` reads a monotonic clock (s). TransportError if not now."""
     kind, place, number = connection
     if kind == 'serial':

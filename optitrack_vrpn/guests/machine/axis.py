@@ -15,7 +15,7 @@ from typing import Callable, Literal, Optional
 from optitrack_vrpn.guests.machine.correction import Correction, Measurement
 from optitrack_vrpn.guests.machine.gantry_settings import AxisSettings
 from optitrack_vrpn.guests.machine.setpoints import (
-    between, Cubic, halt_position, MachineState, Mode, ModeEvent, MOVING, Planner, step, Switches,
+    AxisMotion, between, Cubic, halt_position, Mode, ModeEvent, MOVING, Planner, step, Switches,
     TRANSITIONS)
 from optitrack_vrpn.guests.machine.trajectory import LARGEST, Path, refusal, Sine
 
@@ -71,7 +71,7 @@ class Axis:
         self.settings = settings
         self.limits = settings.limits
         self.mode = Mode.STOPPING
-        self.state = MachineState(0.0)
+        self.state = AxisMotion(0.0)
         self.target = self.target_velocity = 0.0
         self.tracking = False
         self.referenced = False
@@ -255,7 +255,7 @@ class Axis:
             self._pending = None
             self.tracking = False
             self.referenced = False
-        self.state = MachineState(self.state.position)
+        self.state = AxisMotion(self.state.position)
 
     def reset(self) -> str:
         """End an emergency; the axis holds."""
@@ -279,7 +279,7 @@ class Axis:
         self.fail(ModeEvent.FAULT, 'machine_lost')
         self.tracking = self.referenced = False
         if halted:
-            self.state = MachineState(self.state.position)
+            self.state = AxisMotion(self.state.position)
 
     def stream_target(self, target: float) -> None:
         """Process a target of the stream (unit)."""
@@ -346,27 +346,27 @@ class Axis:
                 Mode.VELOCITY, Mode.SINE, Mode.TRAJECTORY)):
             self.fail(ModeEvent.LIMIT, reason)
 
-    def _halt(self) -> Optional[MachineState]:
+    def _halt(self) -> Optional[AxisMotion]:
         return self._planner.to_velocity(self.state, 0.0) if self.moving else self.state
 
-    def _to_target(self) -> Optional[MachineState]:
+    def _to_target(self) -> Optional[AxisMotion]:
         if self.mode is Mode.STREAM and not self._streamed:
             return self._halt()
         if self._outside(self.target):
             self.fail(ModeEvent.LIMIT, 'soft_limit')
             return self._halt()
-        if self._pending is not None and self.state == MachineState(self.target):
+        if self._pending is not None and self.state == AxisMotion(self.target):
             again, self._pending = self._pending, None
             if again():
                 self.fail(ModeEvent.FAULT, 'motion_limit')
             return self.state
         return self._planner.to_position(self.state, self.target)
 
-    def _at_velocity(self) -> Optional[MachineState]:
+    def _at_velocity(self) -> Optional[AxisMotion]:
         most = self.limits.velocity
         return self._planner.to_velocity(self.state, min(max(self.target_velocity, -most), most))
 
-    def _on_path(self) -> Optional[MachineState]:
+    def _on_path(self) -> Optional[AxisMotion]:
         run = self.run
         assert run is not None
         # The last cycle ends at the last point, also if that lies between two cycles.
@@ -377,7 +377,7 @@ class Axis:
         at = run.path.at(run.cycles * self._dt)
         return at._replace(position=run.origin + at.position)
 
-    def _search(self) -> Optional[MachineState]:
+    def _search(self) -> Optional[AxisMotion]:
         velocity = self.settings.reference_velocity
         self._leaving = self.switches.reference and self._leaving is not False
         if self._leaving:

@@ -20,8 +20,7 @@ from optitrack_vrpn.guests.machine.follow_ros import action_type, FollowServer
 from optitrack_vrpn.guests.machine.gantry_settings import ControllerSettings
 from optitrack_vrpn.guests.machine.gantry_sim_io import SimulatedMachine
 from optitrack_vrpn.guests.machine.machine import AxisSample, Calibration, cells, Machine
-from optitrack_vrpn.guests.machine.machine_io import (
-    Driver, load_machine, UdpDriver)
+from optitrack_vrpn.guests.machine.machine_io import Driver, load_machine, UdpDriver
 from optitrack_vrpn.guests.machine.machine_node_ros import MachineNode
 from optitrack_vrpn.guests.machine.services_ros import (
     answer, COMMANDS, load_file, paths_of, serve, start, value_of)

@@ -18,7 +18,7 @@ from optitrack_vrpn.cli.terminal_io import format_table
 from optitrack_vrpn.guests.machine.axis import Axis, AxisRun
 from optitrack_vrpn.guests.machine.correction import Measurement, SETTLED_S
 from optitrack_vrpn.guests.machine.gantry_settings import MachineSettings
-from optitrack_vrpn.guests.machine.setpoints import Cubic, MachineState, Mode, ModeEvent, Switches
+from optitrack_vrpn.guests.machine.setpoints import AxisMotion, Cubic, Mode, ModeEvent, Switches
 
 
 class Feedback(NamedTuple):
@@ -32,7 +32,7 @@ class AxisSample(NamedTuple):
     """One axis in one cycle: set point, motion of the motor, mocap value if there is one."""
 
     axis: Axis
-    state: MachineState
+    state: AxisMotion
     cubic: Cubic
     measured: Optional[float]
 
@@ -171,7 +171,7 @@ _ENDS = (0.25, 1.0, 0.75, 0.0)
 _STROKE = 0.75
 
 
-class GoalResult(NamedTuple):
+class ScaleResult(NamedTuple):
     """
     Result of a calibration.
 
@@ -201,7 +201,7 @@ class Calibration:
 
     def __init__(self, axis: Axis, distance: float) -> None:
         self.axis = axis
-        self.result: Optional[GoalResult] = None
+        self.result: Optional[ScaleResult] = None
         self.reason = ''
         self._rest_s = self._missing_s = 0.0
         self._readings: list[float] = []
@@ -269,7 +269,7 @@ class Calibration:
         elif min(reversals) < 0.1:
             self.reason = 'the play exceeds a quarter of the distance: give a larger distance'
         else:
-            self.result = GoalResult(
+            self.result = ScaleResult(
                 self.axis.settings.steps_per_unit / ratio, ratio,
                 statistics.stdev(up + down) / math.sqrt(len(up + down)),
                 statistics.fmean(up) - statistics.fmean(down),

@@ -1,12 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""
-Files and sockets of the controller: the machine's description, its UDP driver, the recording.
-
-The recording is that of the thesis: a CSV with semicolons, one row per cycle: time in ms;
-position, velocity and acceleration of each axis; the three coefficients of the cubic of each axis;
-the mocap value of each axis, empty without a valid one.
-"""
+"""Files and sockets of the controller: the machine's description and its UDP driver."""
 
 from pathlib import Path
 import socket

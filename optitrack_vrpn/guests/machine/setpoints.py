@@ -20,7 +20,7 @@ from optitrack_vrpn.core.errors import BackendUnavailableError, RemoteProtocolEr
 _EPSILON = 1e-9
 
 
-class MachineState(NamedTuple):
+class AxisMotion(NamedTuple):
     """Position, velocity and acceleration of an axis in its unit and seconds."""
 
     position: float
@@ -51,25 +51,25 @@ class Limits(NamedTuple):
     high: float = math.inf
 
 
-def halt_position(state: MachineState, acceleration: float) -> float:
+def halt_position(state: AxisMotion, acceleration: float) -> float:
     """Return where braking with a constant acceleration ends."""
     return state.position + 0.5 * state.velocity * abs(state.velocity) / acceleration
 
 
-def brake(state: MachineState, acceleration: float, dt: float) -> MachineState:
+def brake(state: AxisMotion, acceleration: float, dt: float) -> AxisMotion:
     """Decelerate for one cycle, with a constant acceleration."""
     velocity = state.velocity
     if abs(velocity) <= acceleration * dt:
-        return MachineState(halt_position(state, acceleration))
+        return AxisMotion(halt_position(state, acceleration))
     change = math.copysign(acceleration, -velocity)
     after = velocity + change * dt
-    return MachineState(state.position + 0.5 * (velocity + after) * dt, after, change)
+    return AxisMotion(state.position + 0.5 * (velocity + after) * dt, after, change)
 
 
 def step(
-    state: MachineState, wanted: Optional[MachineState], limits: Limits, dt: float,
+    state: AxisMotion, wanted: Optional[AxisMotion], limits: Limits, dt: float,
     switches: Switches,
-) -> 'tuple[MachineState, Literal["", "motion_limit", "soft_limit", "limit_switch"]]':
+) -> 'tuple[AxisMotion, Literal["", "motion_limit", "soft_limit", "limit_switch"]]':
     """
     Return the state after a cycle, and which limit forbids the wanted one, or ''.
 
@@ -134,18 +134,18 @@ class Planner:
         self._input.max_velocity = [limits.velocity]
         self._input.max_acceleration = [limits.acceleration]
         self._input.max_jerk = [limits.jerk]
-        self._last: Optional[tuple[Any, MachineState]] = None
+        self._last: Optional[tuple[Any, AxisMotion]] = None
 
-    def to_position(self, state: MachineState, target: float) -> Optional[MachineState]:
+    def to_position(self, state: AxisMotion, target: float) -> Optional[AxisMotion]:
         """Go one cycle towards a position, to be reached at rest; None without a motion."""
         return self._step(state, self._ruckig.ControlInterface.Position, target, 0.0)
 
-    def to_velocity(self, state: MachineState, velocity: float) -> Optional[MachineState]:
+    def to_velocity(self, state: AxisMotion, velocity: float) -> Optional[AxisMotion]:
         """Go one cycle towards a velocity, 0 for a stop, within the range up to it."""
         return self._step(state, self._ruckig.ControlInterface.Velocity, 0.0, velocity)
 
-    def _step(self, state: MachineState, interface: Any, target: float, velocity: float,
-              ) -> Optional[MachineState]:
+    def _step(self, state: AxisMotion, interface: Any, target: float, velocity: float,
+              ) -> Optional[AxisMotion]:
         inputs, new = self._input, self._output
         positions = interface is self._ruckig.ControlInterface.Position
         goal = (positions, target, velocity)
@@ -170,9 +170,9 @@ class Planner:
         if result not in (self._ruckig.Result.Working, self._ruckig.Result.Finished):
             self._last = None
             return None
-        found = MachineState(new.new_position[0], new.new_velocity[0], new.new_acceleration[0])
+        found = AxisMotion(new.new_position[0], new.new_velocity[0], new.new_acceleration[0])
         if result is self._ruckig.Result.Finished:
-            found = MachineState(target if positions else found.position, velocity)
+            found = AxisMotion(target if positions else found.position, velocity)
         new.pass_to_input(inputs)
         self._last = (goal, found)
         return found

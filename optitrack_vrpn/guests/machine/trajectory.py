@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Collection, NamedTuple, Optional, Sequence, Un
 
 import numpy as np
 from optitrack_vrpn.core.errors import ConfigurationError
-from optitrack_vrpn.guests.machine.setpoints import between, Limits, MachineState
+from optitrack_vrpn.guests.machine.setpoints import AxisMotion, between, Limits
 
 #: Time per row (s), as in the thesis's files.
 ROW_S = 0.01
@@ -46,14 +46,14 @@ class Sine:
     duration: ClassVar[float] = math.inf
     end: ClassVar[float] = 0.0
 
-    def at(self, t: float) -> MachineState:
+    def at(self, t: float) -> AxisMotion:
         """Return the state at a time since the start (s)."""
         rate = 2.0 * math.pi * self.frequency
         slope = 0.0 if t * self.frequency >= 1.0 else self.amplitude * self.frequency
         size = slope * t if slope else self.amplitude
         sine, cosine = math.sin(rate * t), math.cos(rate * t)
-        return MachineState(size * sine, slope * sine + size * rate * cosine,
-                            2.0 * slope * rate * cosine - size * rate * rate * sine)
+        return AxisMotion(size * sine, slope * sine + size * rate * cosine,
+                          2.0 * slope * rate * cosine - size * rate * rate * sine)
 
     @property
     def bounds(self) -> Bounds:
@@ -89,7 +89,7 @@ class AxisTrajectory(NamedTuple):
         """Return the position at its end."""
         return self.positions[-1]
 
-    def at(self, t: float) -> MachineState:
+    def at(self, t: float) -> AxisMotion:
         """
         Return the state at a time since the start (s).
 
@@ -100,13 +100,13 @@ class AxisTrajectory(NamedTuple):
             rounds, t = divmod(t, self.times[-1])
             base = rounds * self.positions[-1]
         if t >= self.times[-1]:
-            return MachineState(self.positions[-1])
+            return AxisMotion(self.positions[-1])
         i = max(0, bisect_right(self.times, t) - 1)
         dt, u = self.times[i + 1] - self.times[i], t - self.times[i]
         path = between(base + self.positions[i], self.velocities[i],
                        base + self.positions[i + 1], self.velocities[i + 1], dt)
-        return MachineState(path.at(u), path.a + u * (2.0 * path.b + 3.0 * u * path.c),
-                            2.0 * path.b + 6.0 * path.c * u)
+        return AxisMotion(path.at(u), path.a + u * (2.0 * path.b + 3.0 * u * path.c),
+                          2.0 * path.b + 6.0 * path.c * u)
 
 
 #: A path relative to the position of the axis at its start, at rest.
