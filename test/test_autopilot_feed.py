@@ -11,7 +11,9 @@ from optitrack_vrpn.guests.autopilot.gate import Gate, MAX_AHEAD_NS, Output, Use
 from optitrack_vrpn.guests.autopilot.messages import VisionSample
 from optitrack_vrpn.guests.autopilot.settings import BridgeSettings, plan
 from optitrack_vrpn.guests.autopilot.vehicle import Incoming, Vehicle
-from optitrack_vrpn.node.graph.streams import pose_reach, Reporter, StreamMessage, TopicsBinding
+from optitrack_vrpn.node.graph.reach import pose_reach
+from optitrack_vrpn.node.graph.status_binding import StatusBinding
+from optitrack_vrpn.node.graph.streams import StreamMessage, TopicsBinding
 import pytest
 from vehicle_kit import MS, START
 
@@ -68,7 +70,7 @@ class World:
         self.vehicle = Vehicle(self.settings, chosen)
         self.gate = Gate(chosen, counter, self.kept)
         self.binding = TopicsBinding((POSE,), pose_reach)
-        self.reporter = Reporter()
+        self.status_binding = StatusBinding()
         self.report()
         self.gate.active = True
         self.beat_ns.clear()

@@ -175,7 +175,7 @@ from rclpy.subscription import Subscription
 del Subscription.get_publisher_count
 import rclpy
 from geometry_msgs.msg import PoseStamped
-from optitrack_vrpn.node.graph.streams import pose_reach
+from optitrack_vrpn.node.graph.reach import pose_reach
 from optitrack_vrpn.node.graph.streams_ros import BoundSubscription, pose_of
 rclpy.init()
 taking, one, two = (rclpy.create_node(name) for name in ('taking', 'one', 'two'))

@@ -6,9 +6,9 @@ from collections import deque
 import math
 import random
 
+from optitrack_vrpn.node.graph.reach import any_reach, joint_reach, pose_reach
 from optitrack_vrpn.node.graph.streams import (
-    any_reach, AttendedTime, Binding, joint_reach, LISTEN_NS, pose_reach, SILENT_NS, StreamMessage,
-    TopicsBinding)
+    AttendedTime, Binding, LISTEN_NS, SILENT_NS, StreamMessage, TopicsBinding)
 import pytest
 
 MS = 1_000_000

@@ -38,7 +38,9 @@ from optitrack_vrpn.guests.autopilot.report import (
     findings, LinkReport, OTHER_AXES, VisionSource, WHICH_ADVICE)
 from optitrack_vrpn.guests.autopilot.settings import BridgeSettings, Plan, plan
 from optitrack_vrpn.node.base.managed_node import entry, SettingsNode
-from optitrack_vrpn.node.graph.streams import pose_reach, Reporter, TopicsBinding
+from optitrack_vrpn.node.graph.reach import pose_reach
+from optitrack_vrpn.node.graph.status_binding import StatusBinding
+from optitrack_vrpn.node.graph.streams import TopicsBinding
 from optitrack_vrpn.node.graph.streams_ros import describe, informed, pose_of, TICK_S
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
@@ -68,7 +70,7 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
         self._plan: Optional[Plan] = None
         self._gate: Optional[Gate] = None
         self._binding: TopicsBinding[Any] = TopicsBinding((), pose_reach)
-        self._reporter = Reporter()
+        self._status_binding = StatusBinding()
         self._output: Union[LinkThread, DdsOutput, None] = None
         self._listeners: list[Any] = []
         self._watched_topics: tuple[str, ...] = ()
@@ -114,7 +116,7 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
         self._mocap_control.set_info_topics([self._output.topic] if self._output.topic else [])
         self._listen(settings)
         self._binding = TopicsBinding(self._watched_topics[1:], pose_reach)
-        self._reporter = Reporter()
+        self._status_binding = StatusBinding()
         self._gate = Gate(chosen, *self._memory.first(time.time()))
 
     def begin(self) -> None:
@@ -154,7 +156,7 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
         """Say whether the vehicle is armed; ten times a second."""
         now_ns = time.monotonic_ns()
         self._binding.tick(now_ns)
-        self._reporter.tick(now_ns)
+        self._status_binding.tick(now_ns)
         claim = self._claim()
         if claim is not None:
             self._said = claim
@@ -196,7 +198,7 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
         if gate is None:
             return
         report = StatusReport.of(message)
-        if not self._reporter.accept(report.session, time.monotonic_ns()):
+        if not self._status_binding.accept(report.session, time.monotonic_ns()):
             return
         self._inactive = report.node if report.is_inactive else ''
         state = report.values.get('state', '')

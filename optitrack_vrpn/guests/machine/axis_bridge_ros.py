@@ -25,7 +25,8 @@ from optitrack_vrpn.guests.machine.axis_bridge_io import (
 from optitrack_vrpn.guests.machine.machine_node_ros import MachineNode
 from optitrack_vrpn.node.base.managed_node import entry
 from optitrack_vrpn.node.base.tool_node import BackgroundNode, checked_topic
-from optitrack_vrpn.node.graph.streams import pose_reach, Reporter
+from optitrack_vrpn.node.graph.reach import pose_reach
+from optitrack_vrpn.node.graph.status_binding import StatusBinding
 from optitrack_vrpn.node.graph.streams_ros import pose_of
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
@@ -70,7 +71,7 @@ class AxisBridge(MachineNode[AxisBridgeSettings]):
                       reach=pose_reach)
             self.own(self.create_subscription(
                 DiagnosticStatus, settings.status_topic.replace('{body}', ros_name(body)),
-                functools.partial(self._take_status, mapper, body, Reporter()), STATUS_QOS),
+                functools.partial(self._take_status, mapper, body, StatusBinding()), STATUS_QOS),
                 self.destroy_subscription)
         self._mocap_control.set_info_topics([self._publisher.topic_name])
 
@@ -114,11 +115,11 @@ class AxisBridge(MachineNode[AxisBridgeSettings]):
             self._log(WARN, f'poses of {body!r} are not used: {mapper.counters}', 'unused')
 
     def _take_status(
-        self, mapper: AxisMapper, body: str, reporter: Reporter, message: DiagnosticStatus,
+        self, mapper: AxisMapper, body: str, binding: StatusBinding, message: DiagnosticStatus,
     ) -> None:
         """Process the state of a body, on the executor's thread."""
         report = StatusReport.of(message)
-        if reporter.accept(report.session, time.monotonic_ns()):
+        if binding.accept(report.session, time.monotonic_ns()):
             with self._lock:
                 mapper.doubt(body, doubt_of(report.values))
 

@@ -26,7 +26,7 @@ from optitrack_vrpn.guests.machine.services_ros import (
     answer, COMMANDS, load_file, paths_of, serve, start, value_of)
 from optitrack_vrpn.guests.machine.trajectory import AxisTrajectory, LARGEST
 from optitrack_vrpn.node.base.managed_node import entry
-from optitrack_vrpn.node.graph.streams import any_reach, joint_reach
+from optitrack_vrpn.node.graph.reach import any_reach, joint_reach
 from optitrack_vrpn.node.graph.streams_ros import joints_of
 from rcl_interfaces.srv import SetParameters
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup

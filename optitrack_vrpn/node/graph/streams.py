@@ -22,7 +22,6 @@ nothing, and that proves nothing about the publishers.
 from __future__ import annotations
 
 from collections import deque
-import math
 import statistics
 from typing import Callable, Generic, NamedTuple, Optional, Sequence, TypeVar
 
@@ -92,7 +91,7 @@ class StreamMessage(NamedTuple, Generic[V]):
     values: V
 
 
-#: Whether values can follow others after a time (s): physical continuity.
+#: Whether values can follow others after a time (s), as those of ``reach``.
 Reach = Callable[[V, V, float], bool]
 
 
@@ -394,6 +393,7 @@ class TopicsBinding(Generic[V]):
         self._same: dict[frozenset[str], bool] = {}
         self._used: tuple[str, int] = ('', _NEVER)
         self._interrupted = dict.fromkeys(topics, False)
+        self._refused = 0
         # Numbers of publishers: one is new until it is known as that of another topic.
         self._publishers = dict.fromkeys(topics, 0)
         self._publisher = self._newest_publisher = 0    # that of the last message used
@@ -428,8 +428,6 @@ class TopicsBinding(Generic[V]):
     def refused(self) -> int:
         """Return the number of messages that were not used."""
         return self._refused + sum(one.refused for one in self.topics.values())
-
-    _refused = 0
 
     def accept(
         self, topic: str, message: StreamMessage[V], monotonic_ns: int, strict: bool = False,
@@ -482,71 +480,3 @@ class TopicsBinding(Generic[V]):
             return name == topic or self._same.get(frozenset((topic, name)), False)
         return all(self._same.get(frozenset((topic, other)), False)
                    for other, binding in self.topics.items() if other != topic and binding.heard)
-
-
-class Reporter:
-    """
-    Choose whose status of the body is used: that of the node whose poses are, not of an intruder.
-
-    A status has no pose; each node has a random ``session`` in it. The first one is used until it
-    has been silent.
-    """
-
-    def __init__(self) -> None:
-        # The node publishes each status once a second. Chosen: two are missing.
-        self._time = AttendedTime()
-        self._session: Optional[str] = None
-        self._heard_ns = 0
-
-    def tick(self, monotonic_ns: int) -> None:
-        """Process the time; call it about ten times a second."""
-        self._time.advance(monotonic_ns)
-
-    def accept(self, session: str, monotonic_ns: int) -> bool:
-        """Return whether a status is used; '' is the session of programs that have none."""
-        now_ns = self._time.advance(monotonic_ns)
-        if self._session not in (None, session) and now_ns - self._heard_ns < 2_500_000_000:
-            return False
-        self._session, self._heard_ns = session, now_ns
-        return True
-
-
-# -- what can follow -----------------------------------------------------------------------------
-
-#: Fastest motion of a body: 15 m/s, the default of the node, and 0.1 m, which allow 25 m/s at 100
-#: Hz. Fastest turn: 1000 deg/s and 20 degrees, which allow 3000 deg/s at 100 Hz.
-SPEED, MARGIN_M = 15.0, 0.1
-TURN, MARGIN_RAD = math.radians(1000.0), math.radians(20.0)
-
-PoseValues = tuple[Sequence[float], Sequence[float]]
-
-
-def pose_reach(before: PoseValues, after: PoseValues, seconds: float) -> bool:
-    """Return whether a body can move from one pose (m, quaternion xyzw) to another in a time."""
-    (p, q), (r, s) = before, after
-    if not math.dist(p, r) <= MARGIN_M + SPEED * seconds:
-        return False
-    cosine = min(abs(sum(a * b for a, b in zip(q, s))), 1.0)
-    return 2.0 * math.acos(cosine) <= MARGIN_RAD + TURN * seconds
-
-
-JointValues = tuple[Sequence[str], Sequence[float]]
-
-
-def joint_reach(before: JointValues, after: JointValues, seconds: float) -> bool:
-    """
-    Return whether axes (m, rad) can move between two readings in a time.
-
-    NaN, an axis without a value, follows and is followed by any; an angle may change by a turn.
-    """
-    if list(before[0]) != list(after[0]):
-        return False
-    least = MARGIN_M + SPEED * seconds
-    return not any(
-        min(abs(b - a), abs(math.remainder(b - a, 2.0 * math.pi))) > least
-        for a, b in zip(before[1], after[1]) if math.isfinite(a) and math.isfinite(b))
-
-
-def any_reach(before: object, after: object, seconds: float) -> bool:
-    """Return True: the values of this topic may jump, as commands do."""
-    return True
