@@ -12,6 +12,7 @@ from optitrack_vrpn.core.settings.parameters import is_foreign, unknown
 from optitrack_vrpn.core.settings.schema import build
 from optitrack_vrpn.guests.autopilot.settings import parse
 from optitrack_vrpn.guests.machine.gantry_settings import MachineSettings
+from optitrack_vrpn.node.body_settings import sift_body_settings
 import pytest
 
 
@@ -36,6 +37,9 @@ def test_a_removed_parameter_is_of_this_node_and_says_what_to_do(monkeypatch):
         assert unknown(name, ['lowpass.cutoff_hz']) == (
             'lowpass.old was removed: set lowpass.cutoff_hz')
         assert not is_foreign(name, ['a'])
+    _, (line,) = sift_body_settings({'bodies.cf1.lowpass.old': 1.0})
+    assert line == (
+        'bodies.cf1.lowpass.old: lowpass.old was removed: set lowpass.cutoff_hz')
 
 
 def test_the_tcp_link_of_the_autopilot_says_what_to_use():

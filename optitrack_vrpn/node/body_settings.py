@@ -15,7 +15,7 @@ from typing import Any, Optional
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.rotation import body_from_base
 from optitrack_vrpn.core.settings.documents import markdown_table
-from optitrack_vrpn.core.settings.parameters import is_foreign, parameters_of, unknown
+from optitrack_vrpn.core.settings.parameters import is_foreign, parameters_of, removed, unknown
 from optitrack_vrpn.core.settings.peers import of_other_drivers
 from optitrack_vrpn.core.settings.schema import Change, did_you_mean, section, setting, shown
 from optitrack_vrpn.node import topic_kinds
@@ -95,6 +95,8 @@ def check_body_setting(name: str, value: Any) -> Any:
     key = split(name)[1]
     parameter = BODY_PARAMETERS.get(key)
     if parameter is None:
+        if gone := removed(name):
+            raise ConfigurationError(f'{name}: {gone}')
         allowed = ', '.join((*NAMES, 'offset', *(f'{one}.*' for one in SECTIONS)))
         raise ConfigurationError(
             f'{name}: there is no setting {key!r} for a body; '
