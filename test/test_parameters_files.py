@@ -67,6 +67,8 @@ def test_the_example_of_a_body_is_valid_once_it_is_uncommented():
     ('/**: {ros__parameters: {up_axis: x}}', 64, ["up_axis is 'x'; allowed: y, z"]),
     ('/**: {ros__parameters: {outputs: [pose], stamps: {mod: x}}}', 64, ["'stamps.mod'", 'mean']),
     ('/**: {ros__parameters: {bodies: {a: {offset: [1.0, 2.0]}}}}', 64, ['bodies.a.offset']),
+    *((text, 64, ['has no parameters of a node', 'below it ros__parameters:']) for text in (
+        '- server', '', '/**: {server: a}', '/**: {ros__parameters: [server]}')),
     ('/other: {ros__parameters: {server: a}}', 64, ['is for /optitrack_vrpn', '/other']),
     # Of other drivers: names alike and unlike those of this node, nested ones, another node.
     ('/**: {ros__parameters: {serverIP: a, serverType: unicast, odd: 1}}', 0,

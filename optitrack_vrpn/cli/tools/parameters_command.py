@@ -81,11 +81,16 @@ def check_file(node: Node, path: str) -> list[str]:
         value or name.
     """
     content, name = read_parameter_file(path), f'/{node.name}'
-    if not any(is_for(pattern, name) for pattern in nodes_of(content)):
-        found = ', '.join(nodes_of(content)) or 'no node'
+    found = nodes_of(content)
+    if not found:
+        raise ConfigurationError(
+            f'{path} has no parameters of a node: write {node.name}:, below it ros__parameters:, '
+            'and below that the parameters')
+    if not any(is_for(pattern, name) for pattern in found):
         peers = of_other_drivers(
-            each for pattern in nodes_of(content) for each in values_for(content, pattern))
-        raise ConfigurationError(f'no parameter of {path} is for {name}: the file is for {found}; '
+            each for pattern in found for each in values_for(content, pattern))
+        raise ConfigurationError(f'no parameter of {path} is for {name}: the file is for '
+                                 f'{", ".join(found)}; '
                                  f'write {name} or /** there' + (f'; {peers}' if peers else ''))
     values = values_for(content, name)
     check = _note(node, 'check', None)

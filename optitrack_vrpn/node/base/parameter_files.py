@@ -35,7 +35,8 @@ def _sections(content: Any, above: str) -> Iterator[str]:
         return
     for key, value in content.items():
         if key == _PARAMETERS:
-            yield above or '/'
+            if value is None or isinstance(value, Mapping):
+                yield above or '/'
         else:
             yield from _sections(value, f'{above}/{str(key).strip("/")}')
 
