@@ -43,7 +43,7 @@ OPTIONS: dict[str, str] = {
 }
 #: Keys of YAML files that are no parameters.
 KEYS: dict[str, str] = {
-    'gain': 'it belonged to the action integral; take action: kalman',
+    'gain': 'only the action integral had it; remove the key, and take action: kalman',
 }
 
 

@@ -174,7 +174,9 @@ def read_batches(path: Path, progress: Callable[[float], None] = lambda share: N
                     f'{name}: a bag of ROS 1; convert it (pip install rosbags): rosbags-convert '
                     f'--src {name} --dst FOLDER')
             if magic != mcap.MAGIC:
-                raise ConfigurationError(f'{name}: not an MCAP file{problem and ": " + problem}')
+                raise ConfigurationError(
+                    f'{name}: not an MCAP file{problem and ": " + problem}; give a bag (.mcap, '
+                    '.db3 or their folder), a raw recording, or a CSV export of Motive')
             items = read_mcap(file, progress)
         for item in items:
             yield mcap.Cut(0, problem) if problem and isinstance(

@@ -52,7 +52,8 @@ def make_parser() -> argparse.ArgumentParser:
         epilog='The recording is a bag, a raw recording or a CSV export of Motive. See '
         'docs/recording.md.')
     parser.add_argument('recording', type=Path)
-    parser.add_argument('--format', choices=_FORMATS, default='csv')
+    parser.add_argument('--format', choices=_FORMATS, default='csv',
+                        help=f'{", ".join(_FORMATS)} (default %(default)s)')
     parser.add_argument('-o', '--output', type=Path, required=True, metavar='FILE')
     add_force(parser)
     parser.add_argument('--body', action='append', default=[], metavar='NAME',

@@ -272,7 +272,7 @@ class Recorder(ControlledLifecycleNode):
         found = ''
         if not readers:
             found = ('no topic to record was found: is the node active, and is it in this ROS '
-                     'domain? The doctor tells (ros2 run optitrack_vrpn doctor)')
+                     'domain? See ros2 run optitrack_vrpn doctor')
         elif not messages:
             cause, remedy = without_shared_memory(local_nodes())
             found = f'no message of {counted(len(readers), "topic")} has arrived' + (

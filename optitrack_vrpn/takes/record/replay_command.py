@@ -60,8 +60,8 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     path = find_file(arguments.recording, '.mcap')
     if not is_raw(path):
         raise ConfigurationError(
-            f'{path}: is a recording of topics; play it with ros2 bag play. replay serves raw '
-            'recordings (record --raw)')
+            f'{path}: is not a raw recording (record --raw); ros2 bag play plays a recording of '
+            'topics')
     recording = load_raw(path)
     sessions = of_one_protocol([session for session in recording.sessions if (
         arguments.protocol in (None, session.protocol))] or recording.sessions)
