@@ -8,8 +8,8 @@ Measure the stamps with known truth, and run random sessions.
 
 The table has the error of the stamps, the share of seconds whose largest error is within the
 stated uncertainty, and the median of that uncertainty over the 95th percentile of the errors plus
-50 us. Load is drawn at a constant height and with a spread of a quarter of it. Ten cases of
-somebody who has not read the estimator (``clock_judge.py``) and random sessions
+50 us. Load is drawn at a constant height and with a spread of a quarter of it. Ten cases that were
+written without knowledge of the estimator (``clock_judge.py``) and random sessions
 (``clock_sessions.py``) follow.
 """
 
@@ -80,7 +80,7 @@ def run(task: tuple[Case, int]) -> dict[str, Any]:
     seen = np.isfinite(beyond)
     p95 = float(np.percentile(size[counts], 95))
     return {
-        'name': case.name, 'aim': case.aim_us, 'unknowable': case.unknowable,
+        'name': case.name, 'aim': case.aim_us, 'unobservable': case.unobservable,
         'p99': float(np.percentile(size[counts], 99)), 'worst': float(size[counts].max()),
         'covered': float(np.mean(beyond[seen] <= 0.0)),
         'wide': float(np.median(known[counts])) / (p95 + FLOOR_US / WIDE),
@@ -92,8 +92,8 @@ def missed(row: dict[str, Any]) -> str:
     """Return which aims a row misses, '' for none."""
     return ', '.join(text for text, failed in (
         ('error', row['p99'] > row['aim']),
-        ('uncertainty', row['covered'] < COVERED and not row['unknowable']),
-        ('width', row['wide'] > WIDE and not row['unknowable'])) if failed)
+        ('uncertainty', row['covered'] < COVERED and not row['unobservable']),
+        ('width', row['wide'] > WIDE and not row['unobservable'])) if failed)
 
 
 def table(pairs: list[tuple[dict[str, Any], dict[str, Any]]]) -> str:
@@ -107,7 +107,7 @@ def table(pairs: list[tuple[dict[str, Any], dict[str, Any]]]) -> str:
         said = ', '.join(f'{n} {k}' for k, n in row['restarts'].items()) or row['fault'] or '-'
         note = '; '.join(filter(None, (
             missed(row), missed(spread) and f'with spread: {missed(spread)}',
-            row['unknowable'] and f'nobody can tell: {row["unknowable"]}'))) or '-'
+            row['unobservable'] and f'not observable: {row["unobservable"]}'))) or '-'
         lines.append(
             f'| {row["name"]} | {row["p99"]:.0f} / {row["worst"]:.0f} | {spread["p99"]:.0f} / '
             f'{spread["worst"]:.0f} | {aim} | {row["covered"] * 100:.1f} % | '

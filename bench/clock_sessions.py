@@ -46,7 +46,7 @@ LIVE_S = 0.2
 SHORTER_S = 5e-3
 """Delays may become shorter by so much (design: above the jitter of wired networks). While all
 clocks of the host stand, frames in its buffer seem to have travelled for less time than they did.
-A frame is unrecognisable as long as its apparent delay is above the least delay of the session so
+A frame is ambiguous as long as its apparent delay is above the least delay of the session so
 far, less this: whatever a receiver does, such a frame looks like one that has just been sent."""
 KINDS = ('restart', 'sender step', 'host step', 'stall', 'stall, sender step', 'stall, host step',
          'suspend', 'clocks stand', 'process stops', 'playback pauses', 'playback loops', 'gap',
@@ -64,7 +64,7 @@ class Session:
     :ivar arrival: on the arrival clock; ``read`` when it is read.
     :ivar now: true time of that.
     :ivar host: system time minus arrival clock then.
-    :ivar unknown: frames that nobody can recognise as old, see ``SHORTER_S``.
+    :ivar ambiguous: frames that look live and can be old, see ``SHORTER_S``.
     """
 
     name: str
@@ -74,7 +74,7 @@ class Session:
     read: Floats
     now: Floats
     host: Floats
-    unknown: NDArray[np.bool_]
+    ambiguous: NDArray[np.bool_]
     second: bool
     reconnects: set[int] = field(default_factory=set)
     events: list[tuple[float, str, float]] = field(default_factory=list)
@@ -88,7 +88,7 @@ class Outcome:
     seed: int
     poses: int
     oldest_s: float
-    unknown_old: int
+    ambiguous_old: int
     excess_s: float
     """Largest error beyond the stated uncertainty."""
     silences: list[float]
@@ -214,13 +214,13 @@ def _deliver(
         order = np.argsort(np.concatenate([arrival, arrival + 0.03]), kind='stable')
         t, sender = (np.concatenate([each, each])[order] for each in (t, sender))
         arrival = np.concatenate([arrival, arrival + 0.03])[order]
-    unknown = np.zeros(len(t), dtype=bool)
+    ambiguous = np.zeros(len(t), dtype=bool)
     for begin, end in clocks.stands:
         # The host's buffer takes what arrives meanwhile.
         inside = np.flatnonzero((arrival >= begin) & (arrival < end))
         least = float(np.min((arrival - t)[arrival < begin], initial=math.inf))
         arrival[inside] = end + np.arange(len(inside)) * 20e-6
-        unknown[inside] = arrival[inside] - (end - begin) - t[inside] > least - SHORTER_S
+        ambiguous[inside] = arrival[inside] - (end - begin) - t[inside] > least - SHORTER_S
     lost = np.zeros(len(t), dtype=bool)
     for begin, end in clocks.asleep:
         inside = np.flatnonzero((arrival >= begin) & (arrival < end))
@@ -233,7 +233,7 @@ def _deliver(
         now[inside] = end + np.arange(len(inside)) * 20e-6
     now = np.maximum.accumulate(now)
     t, sender, arrival, now = (each[~lost] for each in (t, sender, arrival, now))
-    unknown = unknown[~lost]
+    ambiguous = ambiguous[~lost]
     read = clocks.arrival(now)
     host = clocks.host(now) - read
     if stream:
@@ -243,7 +243,7 @@ def _deliver(
         seen = np.minimum(clocks.host(arrival) - host, read)
         seen = np.where(read - seen < 60.0, seen, read)
     return Session(
-        session.name, t, sender, np.maximum.accumulate(seen), read, now, host, unknown,
+        session.name, t, sender, np.maximum.accumulate(seen), read, now, host, ambiguous,
         session.second, {int(np.searchsorted(t, when)) for when in reconnects}, session.events)
 
 
@@ -252,7 +252,8 @@ class _Silence:
     Measure for how long live frames arrive and no pose is published, event by event.
 
     :param pause_s: after such a time without a frame there was nothing to publish.
-    :param limit_s: silences that are longer need a line in the log, ``told`` last.
+    :param limit_s: silences that are longer need a line in the log.
+    :ivar explained_at: time of the last warning in the log.
     """
 
     def __init__(self, session: Session, pause_s: float, limit_s: float) -> None:
@@ -260,7 +261,7 @@ class _Silence:
         self._pause_s, self._limit_s = pause_s, limit_s
         self.longest = [0.0] * (len(self._begins) + 1)
         self.unexplained = 0
-        self.told = -math.inf
+        self.explained_at = -math.inf
         self._since = self._last = math.nan
 
     def add(self, now: float, live: bool, published: bool) -> None:
@@ -275,7 +276,7 @@ class _Silence:
             number = bisect.bisect_right(self._begins, self._since)
             before = self.longest[number]
             self.longest[number] = max(before, now - self._since)
-            if before <= self._limit_s < self.longest[number] and self.told < self._since:
+            if before <= self._limit_s < self.longest[number] and self.explained_at < self._since:
                 self.unexplained += 1
         if published:
             self._since = now
@@ -289,7 +290,7 @@ def run(seed: int, watch: bool = False) -> Outcome:
     config = PipelineConfig()
     pipeline = Pipeline(config)
     pipeline.reconnected()
-    oldest, excess, poses, unknown_old = 0.0, 0.0, 0, 0
+    oldest, excess, poses, ambiguous_old = 0.0, 0.0, 0, 0
     ticked = 0.0
     interval = float(np.median(np.diff(np.unique(session.taken))))
     silence = _Silence(session, max(0.1, 2.5 * interval), SILENCE_S + 3.0 * interval)
@@ -311,13 +312,13 @@ def run(seed: int, watch: bool = False) -> Outcome:
             ticked = now
             pipeline.tick(read_ns)
             if any(event.severity == WARN for event in pipeline.take_events()):
-                silence.told = now
+                silence.explained_at = now
         age = now - taken - LEAST_S
         silence.add(now, age <= LIVE_S, bool(samples))
         for sample in samples:
             poses += 1
-            if session.unknown[k]:
-                unknown_old += age > config.max_age_s
+            if session.ambiguous[k]:
+                ambiguous_old += age > config.max_age_s
                 continue
             oldest = max(oldest, age)
             error = (sample.stamp_ns - read_ns - host_ns) * 1e-9 + age
@@ -328,7 +329,7 @@ def run(seed: int, watch: bool = False) -> Outcome:
                       f'stated {pipeline.stamps.uncertainty_s():.4f}')
     if watch:
         print('silences', ' '.join(f'{each:.2f}' for each in silence.longest))
-    return Outcome(session.name, seed, poses, oldest, unknown_old, excess, silence.longest,
+    return Outcome(session.name, seed, poses, oldest, ambiguous_old, excess, silence.longest,
                    silence.unexplained, session.events,
                    dict(pipeline.stamps.status().restarts), 3.0 * interval)
 
@@ -356,13 +357,14 @@ def summary(outcomes: list[Outcome]) -> str:
     waits = np.array([s > SILENCE_S + o.acquired_s for o in outcomes for s in o.silences])
     slow = np.array([o.acquired_s > 0.5 for o in outcomes for _ in o.silences])
     old = [o for o in outcomes if o.oldest_s > PipelineConfig().max_age_s + 0.01]
-    unknown = sum(outcome.unknown_old > 0 for outcome in outcomes)
+    ambiguous = sum(outcome.ambiguous_old > 0 for outcome in outcomes)
     rows = [
         ('sessions, events, poses', f'{n}, {sum(len(o.events) for o in outcomes)}, '
          f'{sum(o.poses for o in outcomes)}'),
         ('sessions with a pose older than max_age_s', f'{len(old)}' + (
             f' (seeds {", ".join(str(o.seed) for o in old[:8])})' if old else '')),
-        ('sessions in which one of the first frames after all clocks stood was old', f'{unknown}'),
+        ('sessions in which one of the first frames after all clocks stood was old',
+         f'{ambiguous}'),
         ('sessions without a pose more than 1 ms beyond its uncertainty',
          f'{100 * sum(o.excess_s <= BEYOND_S for o in outcomes) / n:.1f} %'),
         (f'live frames published within 2 s of the connection and of each event ({len(silences)})',

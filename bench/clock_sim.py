@@ -44,7 +44,7 @@ class Case:
         ``skew`` (ppm).
     :ivar settle_s: time after an event that is not judged.
     :ivar aim_us: of the 99th percentile; NaN where there is no aim.
-    :ivar unknowable: why nobody can tell, '' elsewhere.
+    :ivar unobservable: why the error cannot be observed from the frames, '' elsewhere.
     """
 
     name: str
@@ -69,7 +69,7 @@ class Case:
     seconds: float = 900.0
     from_s: float = 10.0
     aim_us: float = math.nan
-    unknowable: str = ''
+    unobservable: str = ''
 
 
 class Frames(NamedTuple):
@@ -224,7 +224,7 @@ def cases(seconds: float) -> list[Case]:
                 loads=every(180.0, 60.0, seconds, 90.0, 2.0, 3.0)),
         replace(base, name='swell of 60 s to 1.5 ms', swell=(300.0, 60.0, 1.5), aim_us=500.0),
         replace(base, name='swell of 120 s to 1.5 ms', swell=(300.0, 120.0, 1.5), aim_us=500.0,
-                unknowable=longer),
+                unobservable=longer),
         replace(base, name='waves of 5 ppm', waves_ppm=5.0, waves_s=600.0, aim_us=500.0),
         replace(with_load(base, 'waves of 5 ppm, 30 s of load', 500.0, seconds), waves_ppm=5.0,
                 waves_s=600.0),
@@ -243,32 +243,33 @@ def cases(seconds: float) -> list[Case]:
         with_load(radio, 'WiFi, 30 s of load', 250.0, seconds),
         replace(with_load(base, 'polls of 10 ms, 30 s of load', 500.0, seconds), poll_s=0.010),
         replace(plain, name='100 Hz, polled at 100 Hz', rate_hz=100.0, poll_s=0.010,
-                unknowable='the phase of a poll does not show until it begins anew'),
+                unobservable='the phase of a poll does not show until it begins anew'),
         replace(plain, name='host clock set by 50 ms, no raw clock, then load', events=spread_over(
             seconds, ('host', 0.05), ('host', -0.05)), loads=loads, aim_us=50.0),
         replace(plain, name='host clock slewed by 25 ms, no raw clock', events=spread_over(
             seconds, ('slew', 0.025), ('slew', -0.025)), settle_s=120.0),
         replace(plain, name='the slew while it lasts', events=spread_over(
             seconds, ('slew', 0.025), ('slew', -0.025)), settle_s=-60.0,
-            unknowable='one-way delays grow by load or by a slew'),
+            unobservable='one-way delays grow by load or by a slew'),
         replace(plain, name='sender restarts, load 20 s later', events=(
             (300.0, 'restart', -1400.0), (600.0, 'restart', 9e4)),
             loads=((325.0, 30.0, 2.0), (625.0, 30.0, 2.0))),
         replace(plain, name='route 2 ms longer, and back', events=spread_over(
-            seconds, ('route', 2e-3), ('route', -2e-3)), settle_s=0.0, unknowable=longer),
+            seconds, ('route', 2e-3), ('route', -2e-3)), settle_s=0.0, unobservable=longer),
         replace(plain, name='route 40 ms longer, and back', events=spread_over(
             seconds, ('route', 0.04), ('route', -0.04))),
         replace(plain, name='load from the first frame, 60 s', loads=((0.0, 60.0, 2.0),),
-                unknowable='load from the first frame on is part of the least delay'),
-        replace(plain, name='load of 150 s', loads=((200.0, 150.0, 2.0),), unknowable=longer),
+                unobservable='load from the first frame on is part of the least delay'),
+        replace(plain, name='load of 150 s', loads=((200.0, 150.0, 2.0),), unobservable=longer),
         replace(base, name='gaps of 1 to 60 s', events=spread_over(
             seconds, ('gap', 1.0), ('gap', 10.0), ('gap', 29.0), ('gap', 60.0))),
         replace(plain, name='sender disciplined (w32time)', events=disciplined(seconds),
-                settle_s=0.0, unknowable='a change of rate looks like load for 90 s'),
+                settle_s=0.0, unobservable='a change of rate looks like load for 90 s'),
         replace(with_load(base, 'NatNet round trips, 30 s of load', 150.0, seconds), echo_s=0.25),
         replace(plain, name='NatNet round trips, load of 150 s', echo_s=0.25,
                 loads=((200.0, 150.0, 2.0),),
-                unknowable='round trips are remembered for 90 s: then half of the load is error'),
+                unobservable=(
+                    'round trips are remembered for 90 s: then half of the load is error')),
         replace(with_load(radio, 'NatNet round trips, WiFi, 30 s of load', 500.0, seconds),
                 echo_s=0.25),
         replace(plain, name='sender times jitter by 0.2 ms, 0.5 % lost', jitter_s=0.2e-3,

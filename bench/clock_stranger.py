@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Ten cases of the clock, by somebody who has not read the estimator.
+Ten cases of clocks and delays that were written without knowledge of the estimator.
 
 Time runs on one true axis. The sender's clock is that axis with a rate that wanders and with
 steps, the host's is the axis with steps. Three conventions:
@@ -40,7 +40,7 @@ SOCKET_FRAMES = 160
 
 class Case(NamedTuple):
     """
-    A stretch of frames, with the stamps that nobody in the lab can know.
+    A stretch of frames, with the true stamps.
 
     Changes are arrivals (ns) at which a clock was stepped, the sender restarted or a stall ended.
     ``monotonic_ns`` are the arrivals on the host's monotonic clock, which stands while all stands.
@@ -56,7 +56,7 @@ class Case(NamedTuple):
 
 
 class Lab:
-    """Exposures, the delays that befall them and the two clocks that see them."""
+    """Exposures, delays, and the clocks of sender and host."""
 
     def __init__(self, rng, rate, seconds):
         """Let cameras run, by a crystal of their own."""
@@ -165,7 +165,7 @@ def paused_guest(rng):
     lab.recorded(BODY_US, STALL_MS, 1.3)
     begin, length = rng.uniform(60, 80), rng.uniform(5, 9)
     # QEMU's kvmclock does not count while a machine is stopped (hw/i386, M. Tosatti). A frame
-    # on its way when the machine stops is lost: nothing would tell it from a fresh one.
+    # on its way when the machine stops is lost: nothing distinguishes it from a fresh one.
     lab.hold(begin, length, room=256)
     lab.host_steps += [(begin + length, -length), (begin + length + rng.uniform(8, 14), length)]
     lab.stands.append((begin + length, length))

@@ -156,7 +156,7 @@ class Session:
     :param listen: subscribe to their poses.
     :ivar servers: those that ran, in order.
     :ivar heard: what was published, by body.
-    :ivar told: (time, whether all is well, state) from the status of every body.
+    :ivar reported: (time, whether all is well, state) from the status of every body.
     """
 
     def __init__(self, bodies, listen=True):
