@@ -15,7 +15,6 @@ code is 1 if a row is not.
 
 import argparse
 from collections.abc import Callable
-import functools
 import math
 import os
 from pathlib import Path
@@ -23,7 +22,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import traceback
 
@@ -32,27 +30,18 @@ import numpy as np
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parent / 'test'), str(HERE)]
 from optitrack_vrpn.node.graph.domain_io import claim_domain, isolate  # noqa: E402
-from optitrack_vrpn.sim.motion import MotionState  # noqa: E402
 from optitrack_vrpn.sim.scenario_io import scenario_from_mapping  # noqa: E402
 from optitrack_vrpn.sim.server_io import MotiveSimServer  # noqa: E402
-from pymavlink import mavutil  # noqa: E402
 from rosgraph import NodeProcess  # noqa: E402
 from scipy.spatial.transform import Rotation  # noqa: E402
+from sitl_pilot import HOME, MAV, Pilot, Room  # noqa: E402
 
 BODY = 'cf1'
-HOME = (47.397742, 8.545594, 488.0)
-EARTH_M = 6_371_000.0
-#: Where the vehicle takes off in the room, the room's turn (deg), and its motion capture.
-PLACE = (0.7, -0.4, -0.06)
-TURN_DEG = 37.0
+#: The motion capture of the room.
 MOCAP = {
     'rate': 120.0, 'seed': 5, 'clock': {'skew_ppm': 30.0, 'start': 10800.0},
     'network': {'delay_ms': 6.0}, 'noise': {'position_mm': 0.2, 'attitude_deg': 0.02},
     'bodies': [{'name': BODY}]}
-#: Gain of a measured position on the integrated velocity: MAVLink gives truth in steps of 1.1 cm.
-GAIN = 0.04
-MAV = mavutil.mavlink
-
 HEIGHT_M = 1.5
 #: Largest horizontal error of the estimate (m) on the ground, in flight, during a fault of the
 #: cameras; of its yaw (deg).
@@ -161,206 +150,7 @@ class ArduCopter:
         pilot.command(MAV.MAV_CMD_DO_SET_MODE, 1, 9)
 
 
-class Room:
-    """
-    The true pose of the vehicle in the room, as a live motion of the simulated Motive.
-
-    :ivar fault: changes (position in NED, attitude), or None.
-    :ivar hidden: whether the cameras do not see the body.
-    """
-
-    def __init__(self):
-        self._lock = threading.Lock()
-        self._turn, self._place = Rotation.from_euler('z', TURN_DEG, degrees=True), np.array(PLACE)
-        self._state = None
-        self.fault = None
-        self.hidden = True
-
-    def moved(self, position, velocity, attitude, rates):
-        """Take the simulator's state: (N, E, D) from home, FRD to NED, rates in FRD."""
-        now = time.monotonic()
-        with self._lock:
-            estimate = np.array(position)
-            if self._state is not None:
-                at, before, speed, _, _ = self._state
-                expected = before + (now - at) * speed
-                if np.linalg.norm(estimate - expected) < 0.5:
-                    estimate = expected + GAIN * (estimate - expected)
-            self._state = (now, estimate, np.array(velocity), attitude, np.array(rates))
-
-    def now(self):
-        """Return position and attitude in the room's NED, or None."""
-        with self._lock:
-            if self._state is None:
-                return None
-            at, position, velocity, attitude, rates = self._state
-        age = min(time.monotonic() - at, 0.1)
-        attitude = attitude * Rotation.from_rotvec(rates * age)
-        return (self._turn.apply(position + age * velocity) + self._place,
-                self._turn * attitude)
-
-    def at(self, times):
-        """Return the motion that the cameras see, in Motive's axes: north, up, east."""
-        position, attitude = self.now() or (np.zeros(3), Rotation.identity())
-        if self.fault is not None:
-            position, attitude = self.fault(position, attitude)
-        w = attitude.as_quat() if isinstance(attitude, Rotation) else np.array(attitude)
-        zero = np.zeros((len(times), 3))
-        return MotionState(
-            np.tile((position[0], -position[2], position[1]), (len(times), 1)), zero, zero,
-            np.tile((w[0], -w[2], w[1], w[3]), (len(times), 1)), zero)
-
-
-class Pilot:
-    """
-    A ground station: commands, set points, and the estimate compared with the truth.
-
-    :ivar errors: (time, horizontal and vertical error in m, yaw error in rad) of each estimate.
-    :ivar position, yaw, armed, mode: as the autopilot reports them.
-    :ivar texts: its status texts.
-    """
-
-    def __init__(self, kind, room):
-        self._kind, self._room = kind, room
-        self.errors, self.texts = [], []
-        self.position, self.yaw, self.armed, self.mode = (0.0, 0.0, 0.0), 0.0, False, 0
-        self.target = None
-        self._ground, self._acks = None, {}
-        self._ended = threading.Event()
-        self._links, self._threads = [], []
-        self._sending = threading.Lock()
-
-    def start(self):
-        """Open the links."""
-        self._links = [mavutil.mavlink_connection(place, source_system=255)
-                       for place in dict.fromkeys((self._kind.pilot, self._kind.truth))]
-        reads = (functools.partial(self._read, index) for index in range(len(self._links)))
-        for work in (*reads, self._send):
-            self._threads.append(threading.Thread(target=work, daemon=True))
-            self._threads[-1].start()
-
-    def close(self):
-        """Stop all threads."""
-        self._ended.set()
-        for thread in self._threads:
-            thread.join(3.0)
-        for link in self._links:
-            link.close()
-
-    # -- for the rows ---------------------------------------------------------------------------
-
-    def command(self, number, *values):
-        """Send a command; return its result, None without an answer."""
-        self._acks.pop(number, None)
-        values = [*values, *[0] * (7 - len(values))]
-        for _ in range(5):
-            with self._sending:
-                self._links[0].mav.command_long_send(1, 1, number, 0, *values)
-            end = time.monotonic() + 1.0
-            while time.monotonic() < end:
-                if number in self._acks:
-                    return self._acks[number]
-                time.sleep(0.02)
-        return None
-
-    def hold(self):
-        """Set the present position as the target."""
-        self.go(self.position, self.yaw)
-
-    def go(self, position, yaw):
-        """Set a target (N, E, D) in the autopilot's frame, and a heading."""
-        self.target = (tuple(position), yaw)
-
-    def reached(self, limit_m=0.4):
-        """Return whether the target is reached."""
-        return math.dist(self.position, self.target[0]) < limit_m
-
-    def since(self, begin, end=math.inf):
-        """Return rms and largest horizontal, rms vertical (m), rms yaw error (deg) since then."""
-        rows = np.array([row[1:] for row in self.errors if begin <= row[0] <= end])
-        if not len(rows):
-            return (math.nan,) * 4
-        rms = np.sqrt(np.mean(rows ** 2, axis=0))
-        return (float(rms[0]), float(rows[:, 0].max()), float(rms[1]),
-                math.degrees(float(rms[2])))
-
-    # -- threads --------------------------------------------------------------------------------
-
-    def _send(self):
-        beat = 0.0
-        while not self._ended.wait(0.05):
-            with self._sending:
-                mav = self._links[0].mav
-                if time.monotonic() > beat:
-                    beat = time.monotonic() + 1.0
-                    for link in self._links:
-                        link.mav.heartbeat_send(MAV.MAV_TYPE_GCS, 8, 0, 0, 0)
-                    if self._links[0].target_system:
-                        self._ask(self._links[-1], self._kind.truth_message, 10_000)
-                        for name in ('LOCAL_POSITION_NED', 'ATTITUDE'):
-                            self._ask(self._links[0], name, 20_000)
-                if self.target is not None:
-                    (x, y, z), yaw = self.target
-                    mav.set_position_target_local_ned_send(
-                        0, 1, 1, 1, 0b100111111000, x, y, z, 0, 0, 0, 0, 0, 0, yaw, 0)
-
-    def _ask(self, link, name, period_us):
-        number = getattr(MAV, f'MAVLINK_MSG_ID_{name}')
-        link.mav.command_long_send(1, 1, MAV.MAV_CMD_SET_MESSAGE_INTERVAL, 0, number, period_us,
-                                   0, 0, 0, 0, 0)
-
-    def _read(self, index):
-        while not self._ended.is_set():
-            try:
-                message = self._links[index].recv_match(blocking=True, timeout=0.5)
-            except (OSError, ValueError):    # closed
-                time.sleep(0.1)
-                continue
-            if message is not None and message.get_srcSystem() == 1:
-                self._take(message)
-
-    def _take(self, m):
-        match m.get_type():
-            case 'HEARTBEAT' if m.autopilot != 8:
-                self.armed, self.mode = bool(m.base_mode & 128), m.custom_mode
-            case 'STATUSTEXT':
-                self.texts.append(m.text)
-            case 'COMMAND_ACK':
-                self._acks[m.command] = m.result
-            case 'ATTITUDE':
-                self.yaw = m.yaw
-            case 'LOCAL_POSITION_NED':
-                self.position = (m.x, m.y, m.z)
-                self._compare()
-            case 'HIL_STATE_QUATERNION':
-                w, x, y, z = m.attitude_quaternion
-                self._moved(
-                    m.lat, m.lon, m.alt / 1000, (m.vx / 100, m.vy / 100, m.vz / 100),
-                    Rotation.from_quat((x, y, z, w)), (m.rollspeed, m.pitchspeed, m.yawspeed))
-            case 'SIM_STATE':
-                self._moved(
-                    m.lat_int or round(m.lat * 1e7), m.lon_int or round(m.lon * 1e7), m.alt,
-                    (m.vn, m.ve, m.vd), Rotation.from_quat((m.q2, m.q3, m.q4, m.q1)),
-                    (m.xgyro, m.ygyro, m.zgyro))
-
-    def _compare(self):
-        truth = self._room.now()
-        if truth is not None:
-            yaw = truth[1].as_euler('ZYX')[0]
-            self.errors.append((
-                time.monotonic(), math.dist(self.position[:2], truth[0][:2]),
-                abs(self.position[2] - truth[0][2]),
-                abs(math.remainder(self.yaw - yaw, math.tau))))
-
-    def _moved(self, lat, lon, altitude, velocity, attitude, rates):
-        north = math.radians(lat * 1e-7 - HOME[0]) * EARTH_M
-        east = math.radians(lon * 1e-7 - HOME[1]) * EARTH_M * math.cos(math.radians(HOME[0]))
-        if self._ground is None:
-            self._ground = altitude
-        self._room.moved((north, east, self._ground - altitude), velocity, attitude, rates)
-
-
-def told(pilot, begin, limit_m=FLIGHT_M):
+def errors_since(pilot, begin, limit_m=FLIGHT_M):
     """Return the errors of the estimate since a time as text, and whether they are small."""
     rms, largest, height, yaw = pilot.since(begin)
     return (f'{100 * rms:.1f} cm rms, {100 * largest:.1f} cm at most, height '
@@ -435,7 +225,7 @@ class Session:
         """Compare the estimate with the truth before the flight."""
         begin = time.monotonic()
         time.sleep(5.0)
-        return told(self.pilot, begin, GROUND_M)
+        return errors_since(self.pilot, begin, GROUND_M)
 
     def take_off(self):
         """Arm and climb."""
@@ -449,7 +239,7 @@ class Session:
             lambda: self.room.now()[0][2] < ground - 0.8 * HEIGHT_M, 30.0, 'climb')
         time.sleep(3.0)
         self.pilot.hold()
-        return told(self.pilot, begin)
+        return errors_since(self.pilot, begin)
 
     def square(self):
         """Fly a square of 1.5 m, with a turn by 90 degrees at each corner."""
@@ -460,7 +250,7 @@ class Session:
             self.pilot.go((x + north, y + east, z), yaw)
             self.wait(self.pilot.reached, 20.0, 'arrival at the corner')
             time.sleep(1.5)
-        return told(self.pilot, begin)
+        return errors_since(self.pilot, begin)
 
     def fault(self, fault):
         """Report a wrong pose for 0.8 s."""
@@ -496,7 +286,7 @@ class Session:
         begin = time.monotonic()
         self.kind.land(self.pilot)
         self.wait(lambda: not self.pilot.armed, 60.0, 'landing')
-        return told(self.pilot, begin, 0.4)
+        return errors_since(self.pilot, begin, 0.4)
 
     # -- parts ----------------------------------------------------------------------------------
 
@@ -517,7 +307,7 @@ class Session:
         """Return the errors since a fault began, and whether the estimate is good again."""
         time.sleep(after_s)
         _, largest, _, yaw = self.pilot.since(begin)
-        text, good = told(self.pilot, time.monotonic() - 1.5)
+        text, good = errors_since(self.pilot, time.monotonic() - 1.5)
         return (f'{100 * largest:.1f} cm at most, yaw {yaw:.1f} deg; then {text}',
                 good and largest < limit_m and self.flying())
 
