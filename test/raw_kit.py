@@ -4,8 +4,10 @@
 
 import functools
 from pathlib import Path
+import random
 import tempfile
 
+from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.drivers.frames import Frame
 from optitrack_vrpn.takes.record.bag_io import BagWriter
 from optitrack_vrpn.takes.record.raw_read_io import load_raw
@@ -34,6 +36,22 @@ def capture(name):
 
 def load_sessions(path):
     return load_raw(path).sessions
+
+
+def load_damaged(path, content, seed):
+    """Damage a recording at random, and load it; None if it is refused."""
+    chance = random.Random(seed)
+    raw = bytearray(content)
+    for _ in range(chance.randint(1, 3)):
+        at, size = chance.randrange(60, len(raw)), chance.choice([1, 4, 40, 2000])
+        raw[at:at + size] = chance.choice([bytes(size), chance.randbytes(size), b'', bytes(3)])
+    if chance.random() < 0.3:
+        del raw[chance.randrange(60, len(raw)):]
+    path.write_bytes(bytes(raw))
+    try:
+        return load_raw(path)
+    except ConfigurationError:
+        return None
 
 
 def poses(events):
