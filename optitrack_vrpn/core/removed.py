@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Names of earlier versions that are refused, each with what to do instead."""
 
-_RECORD = ('run "record -o FOLDER --topic *gantry_controller/*", and export the recording with '
+_RECORD = ("run record -o FOLDER --topic '*gantry_controller/*', and export the recording with "
            '--format gantry')
 #: Commands.
 COMMANDS = {

@@ -6,7 +6,7 @@ from typing import Final
 
 WINDOW_NS: Final = 250_000_000
 """Freshness compares the least lags of windows of this length; frames that are later than this
-are a stall. The largest age of a pose is as long by default (``validation.max_age_s``)."""
+are a stall. The largest age of a pose is as long by default (``stamps.max_age_s``)."""
 EARLY_NS: Final = 4_000_000
 """The least lag falls by more within a second, or between windows: a step of a clock, or a buffer
 that drains. Chosen: below a frame at 240 Hz; a line with a skew of 1000 ppm falls by
