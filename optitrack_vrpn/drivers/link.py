@@ -55,7 +55,7 @@ class Link:
     :ivar since_ns: time of the last change of state (ns).
     :ivar transport: how the frames of the current attempt or conversation come, such as 'udp'.
     :ivar transport_reason: why this transport was chosen.
-    :ivar sessions: number of conversations that received the server's cookie.
+    :ivar sessions: number of conversations whose handshake succeeded.
     :ivar failures: number of failed attempts since the last conversation.
     :ivar last_failure: reason of the last failure since the last conversation, or ''.
     """
@@ -121,7 +121,7 @@ class Link:
     # -- a conversation ------------------------------------------------------------------------
 
     def established(self, now_ns: int) -> None:
-        """Record that the server's cookie arrived and was accepted."""
+        """Record that the handshake has succeeded."""
         self.sessions += 1
         self.last_failure = ''
         self._established_ns = now_ns

@@ -31,7 +31,7 @@ class SourceKind:
     :ivar searches: whether it finds the server if that is ``auto``.
     :ivar sends: what it sends beyond poses: 'markers', 'skeletons', 'plates', 'recording'.
     :ivar title: its name in texts.
-    :ivar probe: class of its probe, see ``sources.probing.Probe``; '' if the doctor only runs the
+    :ivar probe: class of its probe, see ``drivers.probing.Probe``; '' if the doctor only runs the
         client.
     :ivar of: the protocols among which it chooses, best first.
     :ivar merit: what its frames have that those of others lack, for texts; or ''.

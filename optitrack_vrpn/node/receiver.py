@@ -101,7 +101,7 @@ class Receiver:
     def receive(
         self, items: Sequence[Item], arrival_ns: int, host_minus_arrival_ns: int,
     ) -> None:
-        """Process what one datagram contained; see ``sources.Sink``."""
+        """Process what one datagram contained; see ``drivers.driver.Sink``."""
         error = ''
         self._take_turn()
         try:

@@ -52,7 +52,7 @@ class TopicKind(NamedTuple):
         message; '' if another file does.
     :ivar sizes: number of values in each group.
     :ivar content: what these values are; ``receiver.py`` reads them from a sample.
-    :ivar needs: what the source must send for it beyond poses, see ``sources.SourceKind``.
+    :ivar needs: what the source must send for it beyond poses, see ``drivers.table.SourceKind``.
     :ivar rate_hz: default of its setting ``rates``, 0 for every pose; None if it has no such
         setting.
     """

@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The NatNet client: it finds a NatNet server and reads it in the loop of ``sources.client_io``.
+The NatNet client: it finds a NatNet server and reads it in the loop of ``drivers.loop_io``.
 
 Several clients can run on one machine: each has its own command port, and they share the port of
 multicast data.
@@ -243,6 +243,6 @@ class NatNetClient(ReconnectingClient):
 def make_source(
     config: ClientConfig, settings: object, sink: Sink, options: SourceOptions,
 ) -> Source:
-    """Create the client of NatNet; see ``sources.SourceKind``."""
+    """Create the client of NatNet; see ``drivers.table.SourceKind``."""
     own = replace(own_settings(settings, 'natnet'), wanted=options.wanted)
     return NatNetClient(config, own, sink, up_axis=options.up_axis)

@@ -98,7 +98,7 @@ class NatNetConnection:
     :param wanted: what is decoded beside rigid bodies, see ``frames.decode_frame``.
     :param miscounting: a server whose counter is not used, because its frequency is wrong.
     :ivar info: what the server states about itself, after its answer.
-    :ivar version: version of the bitstream; None while unknown.
+    :ivar version: version of the bitstream; (0, 0) while unknown.
     :ivar definitions: the latest model definitions; None before the first.
     :ivar models: the confirmed names of streaming ids.
     :ivar failing: number of consecutive frames that could not be decoded.

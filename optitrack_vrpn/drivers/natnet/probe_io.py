@@ -41,7 +41,7 @@ _ASKED = 3
 
 
 class NatNetProbe:
-    """The probe of NatNet; see ``sources.probing.Probe``."""
+    """The probe of NatNet; see ``drivers.probing.Probe``."""
 
     checks = ('natnet', 'natnet-clock')
 

@@ -101,9 +101,6 @@ class Translator:
         """
         Convert a frame.
 
-        It did not wait in a backlog of the connection: the socket was opened for it, and round
-        trips measure its age.
-
         :param playback: whether poses of a played take count as valid.
         :returns: None if its times are unusable.
         """

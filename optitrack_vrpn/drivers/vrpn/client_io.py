@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The VRPN client: how the loop of ``sources.client_io`` reaches a VRPN server."""
+"""The VRPN client: how the loop of ``drivers.client_io`` reaches a VRPN server."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, ExitStack
@@ -91,8 +91,8 @@ class VrpnClient(ReconnectingClient):
         """
         Connect as ``connection`` says; return a connected TCP socket.
 
-        See ``client.transport`` for the rules. If no program takes UDP requests, a forwarded TCP
-        port may still lead to the server.
+        See ``drivers.vrpn.transport`` for the rules. If no program takes UDP requests, a
+        forwarded TCP port may still lead to the server.
         """
         config = self._config.link
         choice = self._choose()
@@ -263,5 +263,5 @@ def make_backend(config: ClientConfig, sink: Sink) -> Source:
 def make_source(
     config: ClientConfig, settings: object, sink: Sink, options: SourceOptions,
 ) -> Source:
-    """Create the source of VRPN's frames; see ``sources.SourceKind``."""
+    """Create the source of VRPN's frames; see ``drivers.table.SourceKind``."""
     return make_backend(config, sink)

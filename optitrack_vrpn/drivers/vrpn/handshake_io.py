@@ -51,7 +51,7 @@ def connect_back(
     Send a UDP request to connect back by TCP, and wait for the connection.
 
     A server whose connect() to this host gets no answer is blocked for all its clients: see
-    ``client.transport`` for the conditions under which a request may be sent.
+    ``drivers.vrpn.transport`` for the conditions under which a request may be sent.
 
     :param server: its IPv4 address and port.
     :param local: the only local address to listen on.

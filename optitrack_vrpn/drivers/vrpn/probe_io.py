@@ -44,7 +44,7 @@ _AFTER_SHUTDOWN_S, _BY_TCP_S = 0.5, 2.0
 
 
 class VrpnProbe:
-    """The probe of VRPN; see ``sources.probing.Probe``."""
+    """The probe of VRPN; see ``drivers.probing.Probe``."""
 
     checks = ('udp', 'connect-back', 'tcp', 'handshake', 'senders')
 
