@@ -65,13 +65,12 @@ class LoadShedder:
         self._turn = 0
         self._in_a_row = 0
 
-    def update(self, waited_ns: int, now_ns: int) -> bool:
+    def update(self, waited_ns: int, now_ns: int) -> None:
         """
         Process a wait; call it with every datagram or piece of a stream, or set ``idle_ns``.
 
         :param waited_ns: time from arrival until now (ns).
         :param now_ns: present time (ns) on a monotonic clock.
-        :returns: whether ``shedding`` has changed.
         """
         self._waited_ns = waited_ns
         if self.idle_ns > self._looked_ns:
@@ -82,28 +81,23 @@ class LoadShedder:
             self._fresh_ns = now_ns
         self.lean = now_ns - self._fresh_ns >= HICCUP_NS
         self._looked_ns = now_ns
-        if not self.shedding:
-            if now_ns - self._short_ns < PATIENCE_NS:
-                return False
+        if self.shedding:
+            self.end(now_ns)
+        elif now_ns - self._short_ns >= PATIENCE_NS:
             self.shedding = True
             self._shed_ns = now_ns
-            return True
-        return self.end(now_ns)
 
-    def end(self, now_ns: int) -> bool:
+    def end(self, now_ns: int) -> None:
         """
         End the shedding if no frame was left out for ``CALM_NS``; call it also without poses.
 
         :param now_ns: present time (ns) on the clock of ``update``.
-        :returns: whether ``shedding`` has changed.
         """
         if self.lean_poses != self._lean_before:
             self._lean_before, self._lean_ns = self.lean_poses, now_ns
         self.lean_of_late = now_ns - self._lean_ns < CALM_NS
-        if not self.shedding or now_ns - self._shed_ns < CALM_NS:
-            return False
-        self.shedding = False
-        return True
+        if self.shedding and now_ns - self._shed_ns >= CALM_NS:
+            self.shedding = False
 
     def sheds(self, body: TrackedBody) -> bool:
         """

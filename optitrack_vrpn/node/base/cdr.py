@@ -190,10 +190,11 @@ def _writer(before: bytes, names: bytes, sizes: Sequence[int]) -> Write:
     """Create the function that inserts a stamp and groups of numbers."""
     if tuple(sizes) == (3, 4):
         return PoseWriter(before, names)
-    pack = struct.Struct(f'<{len(before)}s8s{len(names)}s{sum(sizes)}d').pack
     if tuple(sizes) == (3, 3):
         # Explicit arguments are faster than chain(). Compiled code unpacks tuples without an
         # iterator.
+        pack = struct.Struct(f'<{len(before)}s8s{len(names)}s6d').pack
+
         def write_vectors(stamp: bytes, linear: Any, angular: Any) -> bytes:
             x, y, z = tuple(linear)
             p, q, r = tuple(angular)

@@ -279,16 +279,6 @@ class Tracker:
         return (last.position, last.raw) if self._times.fast_ns >= 0 else self._repetition.pose
 
     @property
-    def last_receive_ns(self) -> int:
-        """Return the arrival (ns) of the last pose, valid or not; -NEVER_NS before one."""
-        return self._times.receive_ns
-
-    @property
-    def is_behind(self) -> bool:
-        """Return whether the last frame was late by its sender time."""
-        return self._times.heard_ns > self._times.receive_ns
-
-    @property
     def swapped_with(self) -> str:
         """Return the body with which this one has probably exchanged names; '' for none."""
         swapped = self.hypotheses.swapped

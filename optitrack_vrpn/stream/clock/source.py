@@ -129,7 +129,7 @@ class StampSource:
             self.withheld += 1
             return None
         if clock.change:
-            self._follow_change(sender_time_ns)
+            self._follow_change()
             clock.change = ''
         if self._trips.new:
             self._trips.follow(clock.line)
@@ -344,7 +344,7 @@ class StampSource:
             HOST_STEPPED, f'the host clock stepped by {step_ns / 1e6:+.3f} ms', fell=back,
             moved_ns=step_ns)
 
-    def _follow_change(self, sender_ns: int) -> None:
+    def _follow_change(self) -> None:
         """Follow a new line or a new run."""
         clock, trips = self._clock, self._trips
         moved = f'{clock.moved_ns * 1e-9:+.3f} s'
