@@ -46,15 +46,12 @@ _LONGEST_QUEUE_NS: Final = 60 * NS_PER_S
 ANCILLARY_SIZE: Final = socket.CMSG_SPACE(_TIMESPEC.size)
 
 
-def ask_for_stamps(sock: socket.socket) -> bool:
-    """Enable receive time stamps of the kernel; return False where unsupported."""
-    if not sys.platform.startswith('linux'):
-        return False  # the option's number has another meaning on other systems
-    try:
-        sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
-    except OSError:
-        return False
-    return True
+def ask_for_stamps(sock: socket.socket) -> None:
+    """Enable receive time stamps of the kernel where supported."""
+    # The option's number has another meaning on other systems.
+    if sys.platform.startswith('linux'):
+        with contextlib.suppress(OSError):
+            sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
 
 
 def datagram_socket(local: str, port: int = 0) -> socket.socket:
@@ -212,27 +209,25 @@ def multicast_socket(group: str, port: int, local: str) -> socket.socket:
                 'set interface to the network card that reaches the Motive PC')
         raise TransportError(
             f'cannot join {group} port {port} on {local} ({error.strerror}): {hint}') from None
-    ask_for_stamps(sock)
     return sock
 
 
 class Arrival(NamedTuple):
-    """A received datagram: size in the buffer, kernel time (ns, system time), source."""
+    """A received datagram: size in the buffer, source."""
 
     size: int
-    kernel_ns: 'int | None'
     address: tuple[str, int]
 
 
 def receive_into(sock: socket.socket, buffer: memoryview) -> 'Arrival | None':
     """Read a datagram; return None if none is waiting."""
     try:
-        size, ancillary, _, address = sock.recvmsg_into([buffer], ANCILLARY_SIZE)
+        size, address = sock.recvfrom_into(buffer)
     except (BlockingIOError, InterruptedError):
         return None
     except ConnectionError:
         return None    # ICMP error for an earlier datagram: nothing listens at its destination
-    return Arrival(size, kernel_time_ns(ancillary), (address[0], address[1]))
+    return Arrival(size, (address[0], address[1]))
 
 
 class Waker:

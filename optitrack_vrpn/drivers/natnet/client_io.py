@@ -29,7 +29,7 @@ from optitrack_vrpn.drivers.natnet.messages import (
     MessageId, NEWEST, ServerInfo, START, STOP, TAKE_NAME)
 from optitrack_vrpn.drivers.natnet.settings import NatNetConfig
 from optitrack_vrpn.drivers.sockets_io import (
-    ask_for_stamps, broadcast_addresses, datagram_socket, local_address, receive_into)
+    broadcast_addresses, datagram_socket, local_address, receive_into)
 from optitrack_vrpn.drivers.table import AUTO, own_settings, SourceOptions
 from optitrack_vrpn.stream.clock.hostclock_io import HostClock
 
@@ -66,7 +66,6 @@ def command_socket(local: str) -> socket.socket:
     """
     sock = datagram_socket(local)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
-    ask_for_stamps(sock)
     return sock
 
 
