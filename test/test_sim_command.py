@@ -45,6 +45,20 @@ def end(process):
     return process.returncode, out, err
 
 
+def until_full(port):
+    """Return whether the buffers of a connection to a port became full within 20 s."""
+    waiting = []
+    end = time.monotonic() + 20.0
+    while time.monotonic() < end:
+        rows = [line.split() for line in Path('/proc/net/tcp').read_text().splitlines()[1:]]
+        waiting += [int(row[4].partition(':')[0], 16) for row in rows
+                    if int(row[2].partition(':')[2], 16) == port]
+        if len(waiting) > 20 and waiting[-1] == waiting[-20] > 0:
+            return True
+        time.sleep(0.01)
+    return False
+
+
 @pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM])
 def test_it_says_its_port_streams_and_ends_on_a_signal_with_0(number):
     with running('--port', '0', '--names', 'a b', 'c', '--rate', '200',
@@ -70,7 +84,7 @@ def test_it_ends_at_once_although_a_client_on_tcp_does_not_read():
             client.tcp.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             client.hello(udp=False)
             assert client.read_until(lambda: len(client.messages) > 200)
-            time.sleep(2.0)    # 6 MB
+            assert until_full(client.tcp.getsockname()[1])
             began = time.monotonic()
             tool.send_signal(signal.SIGINT)
             code, _, err = end(tool)
