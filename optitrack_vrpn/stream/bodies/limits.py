@@ -158,6 +158,7 @@ class Thresholds:
     :ivar frozen_ns: the setting ``frozen_after_s`` (ns).
     :ivar jump_ns: the setting ``jump_accept_s`` (ns).
     :ivar attitude_ns: the setting ``attitude_accept_s`` (ns).
+    :ivar acquire_frames: the setting of this name.
     """
 
     __slots__ = ('config', 'margin', 'speed', 'turn_margin', 'turn_rate', 'turn_cap', 'memory_ns',

@@ -49,9 +49,9 @@ class FrameRate:
     a rest by which phase and interval are corrected. Without a gap there is no lost frame.
 
     Limits: at jitter above half an interval and losses above a few percent, or jitter from 0.08
-    intervals on and losses above 20 percent, too few are counted;
-    regular ticks that look like a faster sender with losses (60 Hz in ticks of 1/64 s) count as
-    such; a sender that stalls among its first 64 frames can have a wrong interval for minutes.
+    intervals on and losses above 20 percent, too few are counted; regular ticks that look like a
+    faster sender with losses (60 Hz in ticks of 1/64 s) count as such; a sender that stalls among
+    its first 64 frames can have a wrong interval for minutes.
 
     :ivar interval: mean frame interval (ns), 0 when not known yet.
     :ivar gaps: number of intervals longer than ``GAP_INTERVALS``.

@@ -53,7 +53,7 @@ class SenderTimes:
 
         :param fresh: whether it is fresh; the arrivals of others say nothing, unless the time
             stands.
-        :returns: the judgement, once; then this object has done its work.
+        :returns: the judgement, once; then the caller drops this object.
         """
         rows = self._rows.setdefault(body, [])
         if rows and (sender_ns < rows[-1][0] or (not fresh and sender_ns > rows[-1][0])):

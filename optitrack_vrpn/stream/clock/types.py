@@ -68,11 +68,11 @@ class Trouble(NamedTuple):
     """
     Why no frame has had a stamp for long, or why stamps are wrong.
 
-    :ivar event: since which frames are withheld; '' otherwise.
-    :ivar for_s: for how long.
+    :ivar event: event since which frames are withheld; '' if they are not.
+    :ivar for_s: time since then.
     :ivar falling: whether they arrive faster than they were sent.
     :ivar late_s: by how much all frames are late; 0 if they are not.
-    :ivar left_s: when stamps follow them.
+    :ivar left_s: time until stamps follow them.
     :ivar age_s: age of the sender's own times when they arrive (mode ``sender``).
     """
 
@@ -100,7 +100,7 @@ class ClockStatus:
         of the network is left out, unless round trips show it.
     :ivar above_s: how far the newest least delays lie above the line.
     :ivar above_since_s: for how long they have been clearly above it; 0 if they are not.
-    :ivar follows_in_s: when stamps follow them, if they stay.
+    :ivar follows_in_s: time until stamps follow them, if they stay.
     :ivar restarts: epochs ended, by reason.
     :ivar samples: distinct frames learnt from since the line began.
     :ivar sender_base: ``unix_epoch``, ``sender_start`` or ``unknown``.
