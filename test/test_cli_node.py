@@ -21,7 +21,8 @@ def test_an_argument_that_the_node_would_not_notice_is_refused():
      'a list must be all decimals or all whole numbers: write 0.0 for 0'),
     ('/**:\n  ros__parameters:\n\tport: 3883\n', 'line 3: found character'),
     ('optitrack_vrpn:\n  port: 3883\n', 'parameters stand below the name of the node and ros__'),
-], ids=['mixed list', 'tab', 'no ros__parameters'])
+    ('- port\n', 'parameters stand below the name of the node and ros__'),
+], ids=['mixed list', 'tab', 'no ros__parameters', 'list'])
 def test_a_parameter_file_that_ros_cannot_read_is_explained(tmp_path, text, remedy):
     file = tmp_path / 'mine.yaml'
     file.write_text(text)

@@ -135,6 +135,13 @@ def read_parquet(tmp_path, capsys, monkeypatch):
     return read
 
 
+def test_a_take_without_a_gantry_says_what_to_record(tmp_path, capsys):
+    code, said = export(
+        capsys, bag(tmp_path)[0], '--format', 'gantry', '-o', tmp_path / 'run.csv')
+    assert code == USAGE and '--topic "*gantry_controller/*"' in said.err
+    assert not (tmp_path / 'run.csv').exists()
+
+
 def test_parquet_is_read_by_pyarrow_with_equal_values(tmp_path, read_parquet):
     folder, poses = bag(tmp_path)
     found = read_parquet(folder)

@@ -75,12 +75,14 @@ LEAVE_S = 5.0
 _SIGNAL_S = 0.5
 #: Beginning of rcl's error for a list with mixed types, such as [0, 0.5], in a parameter file.
 _MIXED_LIST = 'Sequence should be of same type'
+_NODE_FIRST = ('parameters stand below the name of the node and ros__parameters: the command '
+               '"parameters" prints such a file')
 #: Remedies by parts of rcl's errors when a node starts.
 _REMEDIES = {
     _MIXED_LIST: 'a list must be all decimals or all whole numbers: write 0.0 for 0, as in '
                  '[0.0, 0.0, -0.05]',
-    'before ros__parameters': 'parameters stand below the name of the node and ros__parameters: '
-                              'the command "parameters" prints such a file',
+    'before ros__parameters': _NODE_FIRST,
+    'Sequences cannot be key': _NODE_FIRST,
     'parse parameter override rule':
         'a value follows := without a blank, and is YAML: -p "server:=\'\'" gives an empty text, '
         'and a setting that is left out keeps its default',

@@ -87,6 +87,10 @@ def read_run(records: Iterable[Any]) -> GantryRun:
                     units.setdefault(node, {}).update(_units(record.data, types))
             except (KeyError, ValueError):      # KeyError: no readable definition
                 damaged += 1
+    if not states:
+        raise ConfigurationError(
+            'the recording has no cycle of a gantry_controller (topics ~/state, ~/axes): record '
+            'them with --topic "*gantry_controller/*"')
     if len(states) != 1:
         raise ConfigurationError(
             f'the recording has the runs of {len(states)} controllers; record one, with '
