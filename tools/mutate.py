@@ -146,7 +146,7 @@ ROWS = (
     (FACTS, ' and lost >= _FEWEST_MESSAGES', '', LOSS),
     (FACTS, 'now_ns - old.now_ns < 0.95 * window_ns or ', '', LOSS),
     (RULES, "if not (explained and one.key == 'too old')", '',
-     'test/test_sender_age.py'),
+     'test/test_clock_sender_mode.py'),
     (RULES, 'if body.held_s >= _HELD_S:', 'if body.held_s >= 0.0:',
      'test/test_pipeline_faults.py -k flip_that_lasts'),
     ('stream/load_shedding.py', 'self.lean = now_ns - self._fresh_ns >= HICCUP_NS',

@@ -307,7 +307,7 @@ class Conversation:
     ) -> None:
         posed = has_poses(items)
         if posed and self._pose_ns is None:
-            # The sink learns first that poses arrive: its frames may come out of a buffer.
+            # The change is reported before the frames: protocol auto chooses by it.
             change = self._link.pose_received(now_ns)
             if change is not None:
                 self._next_check_ns = 0

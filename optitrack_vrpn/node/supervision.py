@@ -57,7 +57,7 @@ class AcceptServices:
         """
         for channel in channels:
             with self._changing:
-                if self._closed:    # the ticker thread can outlive a bug in its stop
+                if self._closed:    # after a bug in its stop the ticker thread still runs
                     return
                 self._offer(channel)
 

@@ -137,8 +137,8 @@ class NatNetConnection:
         self._requests: deque[str] = deque()
         self._asked_ns: Optional[int] = None
         self._tries = 0
-        #: Until then no command is sent, unless this number of answers arrives before: a command
-        #: that was repeated or not answered can have late answers, which do not state it.
+        #: No command is sent before this time, unless this number of answers has arrived: a
+        #: command that was repeated or not answered can have late answers, which do not state it.
         self._quiet_ns = 0
         self._late_answers = 0
         self._overdue: list[Event] = []
@@ -210,7 +210,7 @@ class NatNetConnection:
         return self._requests.popleft()
 
     def overdue(self) -> list[Event]:
-        """Return what has waited in vain since the last call: commands, frames without a name."""
+        """Return what waited too long since the last call: commands, frames without a name."""
         found, self._overdue = self._overdue, []
         return found
 

@@ -68,7 +68,7 @@ class NatNetDriver:
         self._models_revision = -1
         self._watch = ServerWatch(up_axis, config.playback)
         self._started_ns = now_ns
-        # Until then frames are not passed on, unless the clocks have been compared before.
+        # Frames before this time are not passed on, unless the clocks have been compared.
         self._ready_ns = now_ns
         self._asked_ns = now_ns - _ASK_AGAIN_NS
         self._failing_reported = False

@@ -43,7 +43,7 @@ class Reader:
     :param data: the payload.
     :param position: first byte.
     :param end: end; by default the end of the data.
-    :param texts: takes the first byte and the NUL of each text; None if nobody asks.
+    :param texts: takes the first byte and the NUL of each text; None without.
     """
 
     __slots__ = ('data', 'position', 'end', 'texts')

@@ -42,7 +42,7 @@ class VrpnDriver:
         stamps of what is sent.
     :param changes_way: whether a connection without any datagram is to be followed by one with
         poses by TCP.
-    :param note: called with the events of the stream; None if nobody asks.
+    :param note: called with the events of the stream; None if they are not used.
     :ivar no_datagram: whether that applies: a firewall may admit the connection of the server and
         drop UDP.
     """

@@ -37,7 +37,7 @@ def find_transport(
     stored = memory.read()
     request = stored.request
     if request is Request.PENDING and not stored.left_s(pending_s, now_s):
-        request = Request.NONE    # nobody knows any more; the server is free again
+        request = Request.NONE    # its result is not known; the server is free again
     own = address.startswith('127.') or address == local
     direct = find_route(address)
     return choose_transport(connection, HostFacts(

@@ -151,8 +151,8 @@ class SafeLifecycleNode(LifecycleNode):
         """
         Remove the reference that the callback group of an entity would keep for ever.
 
-        Not before the entity is gone: until then an executor may have a callback of it to run, and
-        the group asserts that it knows the entity.
+        The entity must be gone first: before that, an executor may have a callback of it to run,
+        and the group asserts that it knows the entity.
         """
         forget = weakref.finalize(
             entity, entity.callback_group.entities.discard, weakref.ref(entity))
