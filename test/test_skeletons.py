@@ -47,7 +47,7 @@ def checked(positions, quats, tracked, times, stage=None):
     stage = stage or SkeletonStage(lambda *event: None)
     config = PipelineConfig(axes=AxesConfig('z', 'east'))
     figures = [stage.convert(Skeleton(MODEL, positions[i], quats[i], tracked[i]), times[i], config,
-                             'motive') for i in range(len(times))]
+                             'motive', times[i]) for i in range(len(times))]
     return np.array([one.quats_xyzw for one in figures]), np.array([one.valid for one in figures])
 
 

@@ -195,7 +195,8 @@ def test_nothing_is_older_than_allowed_however_long_the_publications_before_it_t
         bob = Skeleton(model, positions[0], quats[0], np.ones(51, dtype=bool))
         ages.clear()
         now[0] = 0
-        output.publish(StampedExtras(0, (frame + 1) * 10**9 // RATE, Extras((bob,), (plate,))),
+        at = (frame + 1) * 10**9 // RATE
+        output.publish(StampedExtras(0, at, Extras((bob,), (plate,)), at),
                        PipelineConfig(), lambda: now[0], most * 10 - 5)
     # TF and figures, then the wrench and the TF of its plate, 10 after one another.
     assert ages == [10 * i for i in range(min(most, 4))]

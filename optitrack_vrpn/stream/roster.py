@@ -171,15 +171,15 @@ class StampedExtras(NamedTuple):
     Skeletons and force plates of a frame, in the sender's axes and unchecked.
 
     :ivar stamp_ns: stamp of the frame on the host's clock (ns).
-    :ivar sender_time_ns: time on the sender's clock.
-    :ivar arrival_ns: arrival of the frame; None for a time that equals the sender's.
+    :ivar sender_time_ns: time on the sender's clock (ns).
+    :ivar arrival_ns: arrival of the frame (ns).
     :ivar epoch: the begin of the sender's present clock if it has restarted.
     """
 
     stamp_ns: int
     sender_time_ns: int
     extras: Extras
-    arrival_ns: Optional[int] = None
+    arrival_ns: int
     epoch: Optional[Epoch] = None
 
 

@@ -161,22 +161,21 @@ class SkeletonStage:
 
     def convert(
         self, skeleton: Skeleton, time_ns: int, config: PipelineConfig, convention: str,
-        arrival_ns: Optional[int] = None,
+        arrival_ns: int,
     ) -> Optional[Figure]:
         """
         Check and convert one skeleton of a frame.
 
         :param time_ns: time on the sender's clock.
         :param convention: see ``bone_names.converted``.
-        :param arrival_ns: arrival of the frame; by default its time.
+        :param arrival_ns: arrival of the frame (ns).
         :returns: None if another skeleton has the same name in ROS.
         """
         model = skeleton.model
         known = self._of(model, convention, time_ns, config.body)
         if known is None:
             return None
-        quats, valid = known.check(
-            skeleton, time_ns, time_ns if arrival_ns is None else arrival_ns, config.body)
+        quats, valid = known.check(skeleton, time_ns, arrival_ns, config.body)
         self._follow(known, bool(valid.any()), time_ns)
         axes = self._axes_of(config)
         with np.errstate(all='ignore'):    # bones that are not valid can be any numbers
