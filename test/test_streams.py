@@ -7,6 +7,7 @@ import math
 import random
 
 from optitrack_vrpn.node.graph.reach import any_reach, joint_reach, pose_reach
+from optitrack_vrpn.node.graph.status_binding import StatusBinding
 from optitrack_vrpn.node.graph.streams import (
     AttendedTime, Binding, LISTEN_NS, SILENT_NS, StreamMessage, TopicsBinding)
 import pytest
@@ -479,3 +480,19 @@ def test_attended_time_does_not_count_a_suspension():
     assert time.advance(5 * S + 100 * MS) == 100 * MS
     assert time.advance(65 * S) == 350 * MS
     assert time.advance(64 * S) == 350 * MS
+
+
+def test_the_status_of_another_node_is_used_after_a_silence_of_the_first():
+    binding, now = StatusBinding(), START
+    assert binding.accept('a', now)
+    for _ in range(24):
+        now += 100 * MS
+        binding.tick(now)
+        assert not binding.accept('b', now)
+    assert binding.accept('a', now)
+    now += 60 * S    # a suspension: no silence of the node
+    assert not binding.accept('b', now)
+    for _ in range(23):
+        now += 100 * MS
+        binding.tick(now)
+    assert binding.accept('b', now) and not binding.accept('a', now)
