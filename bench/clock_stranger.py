@@ -59,7 +59,7 @@ class Lab:
     """Exposures, delays, and the clocks of sender and host."""
 
     def __init__(self, rng, rate, seconds):
-        """Let cameras run, by a crystal of their own."""
+        """Make the exposures of cameras with a crystal of their own."""
         self.rng = rng
         self.seconds = seconds
         period_s = (1 + rng.normal(0, 15e-6)) / rate
@@ -113,7 +113,7 @@ class Lab:
         Let the frames arrive.
 
         :param tick: of the sender's clock (ns) for every frame; by default it has none.
-        :param gap_s: that a frame of a backlog comes after the one before.
+        :param gap_s: time between two frames of a backlog (s).
         """
         numbers = np.arange(self.count) * gap_s
         arrival = self.exposure + self.least_s + self.delay
@@ -251,7 +251,7 @@ def cold_start(rng):
 
 
 def coarse_tick(rng):
-    """Draw a clock whose tick the frames' period is no multiple of."""
+    """Draw a clock with ticks of which the period of the frames is no multiple."""
     lab = Lab(rng, 50, 240)
     lab.jitter(300e-6, spike_every=500, spike_s=4e-3)
     # Windows' system time moves by 15.625 ms, and by a sixteenth of it after timeBeginPeriod(1)

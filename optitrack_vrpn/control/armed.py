@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Vehicles that are armed, as their bridges say; pure.
+Vehicles that are armed, as their bridges report; pure.
 
 A node whose poses fly a vehicle must not follow a STOP. Each bridge publishes its claim on
 ``TOPIC`` (diagnostic_msgs/DiagnosticStatus, transient local) at each change and every
@@ -86,7 +86,7 @@ class ArmedVehicles:
             del self._claims[next(iter(self._claims))]
 
     def present(self, monotonic_ns: int) -> list[Claim]:
-        """Return what the bridges say that are heard at a time (ns)."""
+        """Return the claims of the bridges that are heard at a time (ns)."""
         now_ns = self._time.advance(monotonic_ns)
         return [claim for claim, at_ns in self._claims.values() if now_ns - at_ns < SILENT_NS]
 

@@ -16,7 +16,7 @@ LONGEST = 900
 Value = Union[str, int, float, bool, None]
 
 
-#: The word of a result by its severity; None is the severity of a check that was not made.
+#: The word of a result by its severity; None is that of a check that was skipped.
 RESULT_WORDS: Final = {INFO: 'OK', WARN: 'WARN', ERROR: 'FAIL', None: 'SKIP'}
 
 

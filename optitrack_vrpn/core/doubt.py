@@ -69,7 +69,7 @@ class DoubtGuard:
         accepted = not turned and doubt.times == self._now.times and (
             doubt.degrees == 0.0 < self._now.degrees)
         if accepted or doubt.times < self._now.times:
-            # Else the node was restarted: what it counted before is of no body of now.
+            # A lower count shows that the node was restarted: its earlier counts are void.
             self._base = Doubt(doubt.times, 0.0)
         self._now = doubt
 

@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-What a log leaves out because it said it before: the only place that suppresses repetition.
+Repetitions that a log leaves out; no other file suppresses repetition.
 
 Components report what is, as often as they like. Three rules decide what is written: an event is
 written once in a few seconds, a change of the connection once per outage, and a problem when it

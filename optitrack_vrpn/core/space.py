@@ -3,8 +3,8 @@
 """
 Geometry of arrays: points and vectors (n, 3), matrices (n, 3, 3), quaternions (n, 4) as x y z w.
 
-It is for recorded data, with numpy and scipy; of single poses that arrive one by one see
-``rotation``.
+It is for recorded data, with numpy and scipy; ``rotation`` is for single poses that arrive one by
+one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Floats = npt.NDArray[np.float64]
 #: Variation (root mean square) below which a series is constant: its correlation would be that of
 #: noise. For angular speeds (rad/s) far below any motion.
 _CONSTANT = 1e-3
-#: Attitudes that are computed at once: all of them at once cost memory, and miss the cache.
+#: Number of attitudes that are computed at once: more need more memory, and exceed the cache.
 _PART = 1 << 15
 
 
@@ -144,8 +144,8 @@ def best_rotation(target: Floats, source: Floats, determinant: float = 1.0) -> F
     """
     Find the matrix R for which R source is nearest to target, by least squares.
 
-    Kabsch, Acta Crystallographica A 32 (1976); of the sign Umeyama, IEEE PAMI 13(4), 1991. If all
-    vectors are on one line, it is one of the possible ones.
+    Kabsch, Acta Crystallographica A 32 (1976); the sign as in Umeyama, IEEE PAMI 13(4), 1991.
+    If all vectors are on one line, the result is one of several solutions.
 
     :param target: (..., n, 3).
     :param source: (..., n, 3).

@@ -4,8 +4,8 @@
 The diagnostics of a node, written and read in one place.
 
 A node makes a ``StatusReport`` of each subject, and all readers (recordings, the page, bridges,
-the demo) make one of each message again. Keys are listed in docs/diagnostics.md. Readers take what
-a peer may have written: any text, any number of digits, unknown levels.
+the demo) make one of each message again. Keys are listed in docs/diagnostics.md. Readers accept
+what a peer may have written: any text, any number of digits, unknown levels.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Optional
 
 from optitrack_vrpn.core.severity import Severity, STALE
 
-#: Most digits of a count: Python refuses to convert some thousand.
+#: Most digits of a count: Python refuses to convert thousands.
 _MOST_DIGITS = 19
 
 
@@ -44,7 +44,7 @@ class StatusReport:
     :ivar severity: its level.
     :ivar message: one short line.
     :ivar values: details; keys contain their unit.
-    :ivar node: name of the node; '' while it is being made.
+    :ivar node: name of the node; '' before it is published.
     """
 
     subject: str

@@ -23,8 +23,8 @@ class Cause(NamedTuple):
     What can be wrong.
 
     :ivar place: where a timeline shows it beside the bodies: 'server', 'clock', 'recorder' or ''.
-    :ivar end: the text for its end; '' if a log does not write that. Causes of one text are one
-        problem to a log.
+    :ivar end: the text for its end; '' if a log does not write it. Causes with the
+        same text are one problem in a log.
     """
 
     severity: Severity
@@ -450,7 +450,7 @@ class Finding:
 
     @property
     def problem(self) -> tuple[str, tuple[str, ...]]:
-        """Return what stays the same while it lasts."""
+        """Return the key that stays the same while the problem lasts."""
         return CAUSES[self.key].end or self.key, self.bodies
 
     @property

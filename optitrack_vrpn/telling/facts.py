@@ -28,7 +28,7 @@ _IGNORED = ('malformed', 'bad_time', 'unknown_type', 'names_refused')
 #: there. As in the report of a take.
 _SAME_PLACE_M, _SAME_PLACE_NS = 0.001, 2_000_000_000
 #: Chosen: distance from the origin (m) that no capture volume has: positions beyond it are usually
-#: millimetres, of which 1 m has ten times as many.
+#: in millimetres, in which 1 m is ten times this limit.
 _FAR_M = 100.0
 #: Chosen: length of the window in which losses are counted (s).
 LOSS_WINDOW_S = 5.0
@@ -53,7 +53,7 @@ class LossFacts:
     unread: bool = False
 
 
-#: Of a protocol that does not count them.
+#: Losses of a protocol that does not count them.
 NO_LOSS = LossFacts()
 
 
@@ -117,7 +117,7 @@ class BodyFacts:
     :ivar held: why time alone does not end its jump; '' if it does, or if there is none.
     :ivar held_s: how long it has lasted (s).
     :ivar accept_service: the service by which the user accepts the pose it jumped to; '' for none.
-    :ivar lacking: what motions of the server lacked that could not be published.
+    :ivar lacking: what the server's motions lack, so that they are not published: keys of CAUSES.
     :ivar twin: a body in the same place for so long that they share their markers; '' for none.
     :ivar twin_m: distance to that one (m).
     :ivar far_m: how far its last pose is from the origin (m), if no capture volume is so large.

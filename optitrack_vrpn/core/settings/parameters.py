@@ -195,7 +195,7 @@ def sift(cls: type[T], values: Mapping[str, Any], prefix: str = '') -> tuple[T, 
 
     :param cls: a dataclass as for ``parameters_of``.
     :param values: values by the names of parameters; other names are ignored.
-    :returns: the settings, and a line for each wrong value, in whose place is the default.
+    :returns: the settings, and a line for each wrong value, which the default replaces.
     """
     wrong: list[str] = []
     given: dict[Parameter, Any] = {}
@@ -225,7 +225,7 @@ def replaced(
     sections: dict[tuple[str, ...], dict[str, Any]] = {}
     for parameter, value in given.items():
         sections.setdefault(parameter.path[:-1], {})[parameter.path[-1]] = value
-    while sections:    # the deepest first: it is a new value of the one above
+    while sections:    # the deepest first: a changed section is a new value of the one above
         path = max(sections, key=len)
         before: Any = functools.reduce(getattr, path, settings)
         made: Any = None
@@ -249,7 +249,7 @@ def replaced(
 
 
 def _prefix_of(cls: type[Any], path: tuple[str, ...], prefix: str) -> str:
-    """Return the prefix of the names of a section, to which names of fields lead."""
+    """Return the prefix of the names of a section, given the names of the fields to it."""
     for name in path:
         (field,) = (each for each in dataclasses.fields(cls) if each.name == name)
         prefix, cls = f'{prefix}{_section_prefix(field)}', hints_of(cls)[name]

@@ -334,7 +334,7 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
         """
         Return whether the vehicle must follow no attitude in doubt; None if that is not known yet.
 
-        Transport dds does not tell whether it is armed: it counts as armed while poses are sent.
+        With transport dds this is never known: it counts as armed while poses are sent.
         """
         output, gate = self._output, self._gate
         if output is None or gate is None:

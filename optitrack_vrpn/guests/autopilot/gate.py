@@ -45,8 +45,9 @@ GAP_NS = 200_000_000
 #: counts as set back. Chosen: 10 at 100 Hz are 0.1 s.
 BACKWARDS_LIMIT = 10
 #: What ends a doubt. A difference from the last attitude sent is not ended by accept_pose.
-DOUBT_ADVICE = ('it returns, or disarm the vehicle (transport dds: deactivate the bridge); if '
-                'time alone accepted it, accept_pose of the body makes it certain')
+DOUBT_ADVICE = ('wait until it returns, or disarm the vehicle (transport dds: deactivate the '
+                'bridge); if time alone made it valid, accept it with the service accept_pose of '
+                'the body')
 
 
 class Withheld(Enum):
@@ -171,7 +172,7 @@ class Gate:
         :param begins: as ``Binding.accept`` returns it.
         :param now_ns: present time on the clock of the stamps (ns).
         :param changed: whether it can be of another publisher, as ``TopicsBinding.changed``. The
-            node that sent before judges itself how a body can turn in a silence.
+            node that sent before has limits of its own for turns during a silence.
         """
         if begins:
             self.interrupt()

@@ -26,7 +26,7 @@ _ATTITUDE, _RELATIVE, _ABSOLUTE, _CONSTANT, _AIDED = 1, 8, 16, 128, 256
 #: Why an armed vehicle gets no pose from a publisher that was heard beside the one before.
 OTHER_AXES = ('the node whose poses were sent is silent, and those of another one differed from '
               'them')
-#: What to do where several publishers prevent that poses are sent.
+#: Advice where no pose is sent because of several publishers.
 WHICH_ADVICE = 'stop the wrong node, and start the right one if it has ended'
 #: (whether it applies, level of the result, finding, advice)
 _Row = tuple[object, Callable[..., CheckResult], str, str]

@@ -186,7 +186,7 @@ def findings(take: Take, bodies: Sequence[Figures]) -> list[Finding]:
 
 
 def _spans(take: Take, spans: Iterable[tuple[int, int]], *bodies: str) -> tuple[Span, ...]:
-    """Give times (ns) as seconds from the begin of the take, those that are in it or near it."""
+    """Convert times (ns) in a take or near it to seconds from its begin; leave out others."""
     return tuple(Span((begin - take.begin_ns) / NS_PER_S, (end - take.begin_ns) / NS_PER_S, bodies)
                  for begin, end in spans
                  if take.begin_ns - _OUTSIDE_NS < begin < take.end_ns + _OUTSIDE_NS)

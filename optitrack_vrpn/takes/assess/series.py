@@ -17,7 +17,7 @@ def running_deviation(axes: Iterable[Floats], window: int = WINDOW) -> Floats:
     """
     Return the standard deviation over a sliding window, of the worst axis.
 
-    :param axes: (n,) values of each axis; made one at a time, they bound the memory.
+    :param axes: (n,) values of each axis; an iterator needs the memory of one axis.
     :returns: (n - window + 1,); empty for fewer values.
     """
     worst: Floats = np.zeros(1)

@@ -55,7 +55,7 @@ _STATUS_QOS = QoSProfile(depth=5, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 _BRIDGES_QOS = QoSProfile(depth=100, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 _NEWEST_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 _STATUS, _CLOUD = 'diagnostic_msgs/msg/DiagnosticStatus', 'sensor_msgs/msg/PointCloud2'
-#: The output of the node for this page, and most such topics; most vehicles and figures.
+#: The output of the node for this page; largest number of such topics, of vehicles, of figures.
 _TF, _TF_VIEW, _MOST_VIEWS = 'tf2_msgs/msg/TFMessage', '_tf_view', 20
 
 
@@ -70,7 +70,7 @@ class Feed:
     :ivar marker_data: binary frame of the last markers; empty without.
     :ivar line_data: likewise of skeletons and force plates.
     :ivar armed: why STOP is refused, because a bridge says that its vehicle is armed; '' else.
-    :ivar vehicles: what the bridges say of their vehicles: ``body``, ``bridge``, ``armed``.
+    :ivar vehicles: what the bridges report of their vehicles: ``body``, ``bridge``, ``armed``.
     :ivar control_problem: why there is no mocap control; '' if there is.
     """
 
@@ -189,7 +189,7 @@ class Feed:
         self._lab.forget(now)
 
     def _take_figures(self, now: float) -> None:
-        """Take lines of skeletons and forces of plates; those that end must not look live."""
+        """Take lines of skeletons and forces of plates; those that have ended are not shown."""
         for name, subscription in self._figures.items():
             for message, _ in taken(subscription):
                 if hasattr(message, 'wrench'):

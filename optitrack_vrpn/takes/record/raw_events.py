@@ -78,7 +78,7 @@ def _has_failed(driver: ProtocolDriver, now_ns: int) -> bool:
 
 
 def _follow_requests(connection: NatNetConnection, action: Action) -> None:
-    """Tell a connection of the requests that were recorded, and of their answers."""
+    """Pass the requests that were recorded, and their answers, to a connection."""
     with contextlib.suppress(RemoteProtocolError):    # damaged, or of another program
         number, payload = codec.decode_message(action.data)
         if action.kind != 'sent':
