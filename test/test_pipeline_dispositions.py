@@ -9,6 +9,7 @@ import random
 from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.node.receiver import publish_samples
 from optitrack_vrpn.node.report import body_entry
+from optitrack_vrpn.stream.bodies.settings import BodyConfig
 from optitrack_vrpn.stream.bodies.states import BY_GATE, Disposition
 from optitrack_vrpn.stream.clock.types import StampConfig
 from optitrack_vrpn.stream.config import PipelineConfig
@@ -17,7 +18,7 @@ from optitrack_vrpn.stream.motion.lowpass import LowpassConfig
 from optitrack_vrpn.stream.pipeline import Pipeline
 from optitrack_vrpn.telling.facts import facts_of_body
 from output_kit import poses_alone
-from pipeline_kit import altered, HOST, MS, pose_report, S
+from pipeline_kit import altered, HOST, make_pipeline, MS, pose_report, S
 import pytest
 
 #: What a server may do to a pose.
@@ -171,3 +172,14 @@ def test_randomly_shed_frames_are_counted():
                      60 * MS + draw.randrange(20 * MS) if frame > 500 else 0)
     node.check()
     assert node.pipeline.dropped['shed'] > 1000
+
+
+def test_of_poses_that_arrive_together_the_newest_has_the_stamp_of_the_arrival():
+    pipeline = make_pipeline('arrival', body=BodyConfig(acquire_frames=1))
+    for k in range(3):
+        samples = pipeline.process([
+            pose_report('a', (2 * k + i) * 10 * MS, (0.01 * (2 * k + i), 1.0, 0.0))
+            for i in (1, 2)], S + k * 20 * MS, HOST).samples
+    assert [sample.channel.newest_ns for sample in samples] == [S + HOST + 40 * MS]
+    assert [sample.channel.gate.last_pose[0] for sample in samples] == [(0.06, 1.0, 0.0)]
+    assert pipeline.bodies[0].dropped == {Disposition.SUPERSEDED: 3}

@@ -156,6 +156,18 @@ def test_markers_are_points_of_their_frame_in_the_users_world():
     assert session.found.markers is None    # those of a frame are not those of the next
 
 
+def test_markers_of_a_frame_that_comes_twice_are_left_out():
+    session, seen = Session(), [Marker(1, 2, (1.0, 2.0, 3.0), 0.0003)]
+    for _ in range(5):
+        session.frame(('Wand', True, 0.0), markers=seen)
+    assert session.found.markers.points == 1
+    session.number -= 1
+    session.frame(('Wand', True, 0.0), markers=seen)
+    assert session.found.markers is None
+    session.frame(('Wand', True, 0.0), markers=seen)
+    assert session.found.markers.points == 1
+
+
 def test_ptp_times_are_compared_with_the_stamps():
     session = Session()
     for _ in range(10):
