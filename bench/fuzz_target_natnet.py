@@ -170,7 +170,7 @@ class NatNetRun(Run):
             if skeleton.model.name not in self._models:
                 raise Broken(f'{skeleton.model.name!r} is no model of the last definitions')
             figure = self._stage.convert(
-                skeleton, named.sender_time_ns, PipelineConfig(), 'fbx')
+                skeleton, named.sender_time_ns, PipelineConfig(), 'fbx', self.now_ns)
             if figure is None or not figure.valid.any():
                 continue
             self.figures += 1
