@@ -7,7 +7,7 @@ import sys
 from types import SimpleNamespace
 
 from conftest import BOTH_PROTOCOLS, lacking
-from geometry_msgs.msg import PoseStamped
+from geometry_msgs.msg import PoseStamped, TransformStamped
 from node_kit import logged, parameters
 from optitrack_vrpn.node.graph import conflicts_ros
 from optitrack_vrpn.node.graph.conflicts_ros import (
@@ -15,6 +15,7 @@ from optitrack_vrpn.node.graph.conflicts_ros import (
 import pytest
 from rclpy.qos import DurabilityPolicy, QoSPolicyKind, QoSProfile
 from rosgraph import NodeHere, Observer, wait_until
+from tf2_msgs.msg import TFMessage
 
 pytestmark = [pytest.mark.ros, pytest.mark.network]
 
@@ -96,7 +97,34 @@ def test_nodes_in_namespaces_of_their_own_have_nothing_in_common(motive, console
         count = len(looks)
         wait_until(lambda: len(looks) >= count + 8, what='further looks')
         said = console.unread()
-        assert 'publishes on' not in said and 'called' not in said
+        assert 'publishes on' not in said and 'called' not in said and 'parents' not in said
+
+
+@pytest.mark.parametrize('topic', ['/tf', '/tf_static'])
+def test_a_second_parent_of_a_frame_is_reported_once(motive, console, looks, topic):
+    port = motive('wand', 'drone')
+    with Observer('other') as other:
+        message = TFMessage(transforms=[
+            TransformStamped(child_frame_id=frame) for frame in ('base', 'wand', 'drone_ned')])
+        for transform in message.transforms:
+            transform.header.frame_id = 'map'
+        publisher = other.node.create_publisher(TFMessage, topic, QoSProfile(
+            depth=10, durability=DurabilityPolicy.TRANSIENT_LOCAL))
+        timer = other.node.create_timer(0.02, lambda: publisher.publish(message))
+        with NodeHere(parameters(port, autostart=True)) as node:
+            said = logged(console, "frame 'wand' of TF has two parents")
+            assert "'optitrack' (this node), 'map'" in said
+            if "'drone_ned' of TF" not in said:
+                said += logged(console, "'drone_ned' of TF has two parents")
+            assert "'base'" not in said
+            # The readers are there for some seconds only.
+            wait_until(lambda: not [one for one in node.node.subscriptions
+                                    if one.topic_name == topic], what='the end of reading')
+            count = len(looks)
+            wait_until(lambda: len(looks) >= count + 8, what='further looks')
+            assert 'two parents' not in console.unread()
+            assert node.failure is None
+        other.node.destroy_timer(timer)
 
 
 def test_each_conflicting_publisher_is_reported_once():
@@ -174,7 +202,7 @@ HUMBLE = """
 from rclpy.subscription import Subscription
 del Subscription.get_publisher_count
 import rclpy
-from geometry_msgs.msg import PoseStamped
+from geometry_msgs.msg import PoseStamped, TransformStamped
 from optitrack_vrpn.node.graph.reach import pose_reach
 from optitrack_vrpn.node.graph.streams_ros import BoundSubscription, pose_of
 rclpy.init()

@@ -180,6 +180,15 @@ class Publishers:
             found.append(message)
         return found
 
+    def frames(self) -> dict[str, str]:
+        """Return the parent of each frame that is broadcast, without those of skeletons."""
+        of = self.settings.frames
+        found = {one.child_frame_id: one.header.frame_id for one in self._static_transforms()}
+        for kind, key, world in (('tf', 'body', of.world), ('tf_ned', 'body_ned', of.world_ned)):
+            if kind in self.settings.outputs:
+                found.update((channel.names.frames[key], world) for channel in self.outputs)
+        return found
+
     def publish_markers(
         self, cloud: MarkerCloud, clock: Callable[[], int], allowance_ns: int,
     ) -> None:

@@ -6,12 +6,14 @@ from collections import deque
 import contextlib
 import threading
 import traceback
-from typing import Any, Callable, Optional, Sequence, TYPE_CHECKING
+from typing import Any, Callable, Mapping, Optional, Sequence, TYPE_CHECKING
 
+from optitrack_vrpn.core.checks import listed
 from optitrack_vrpn.core.names import printable
 from optitrack_vrpn.core.severity import ERROR, Severity, WARN
 from optitrack_vrpn.node.base.node_parts import Ticker
-from optitrack_vrpn.node.graph.conflicts_ros import ConflictingPublishers, DuplicateNames
+from optitrack_vrpn.node.graph.conflicts_ros import (
+    ConflictingPublishers, DuplicateNames, ForeignParents)
 from optitrack_vrpn.node.receiver import TurnLock
 from optitrack_vrpn.node.status import StatusReporter
 from optitrack_vrpn.stream.bodies.settings import unmatched
@@ -19,6 +21,7 @@ from optitrack_vrpn.stream.bodies.states import State
 from optitrack_vrpn.stream.clock.hostclock_io import HostClock
 from optitrack_vrpn.stream.pipeline import Pipeline
 from optitrack_vrpn.stream.roster import TrackedBody
+from optitrack_vrpn.telling.catalogue import Finding
 from rclpy.exceptions import InvalidHandle
 from rclpy.lifecycle import LifecycleNode
 from rclpy.node import Node
@@ -136,6 +139,7 @@ class Supervision:
         now_ns = self._clock.now_ns()
         self._duplicate_names = DuplicateNames(node, now_ns)
         self._conflicts = ConflictingPublishers(node, now_ns)
+        self._parents = ForeignParents(node)
 
     def discovered(self, channel: TrackedBody) -> None:
         """Queue a new body; on the client thread, which holds the lock."""
@@ -164,9 +168,10 @@ class Supervision:
             self._ticker.stop()
 
     def close_services(self) -> None:
-        """Destroy the services of all bodies, on the executor thread, also without ``stop``."""
+        """Destroy services and readers, on the executor thread, also without ``stop``."""
         if self._ticker is not None:
             self._accept_services.close()
+            self._parents.close()
 
     def _tick(self) -> None:
         try:
@@ -192,6 +197,7 @@ class Supervision:
             self._publishers.listen()
             turn = self._conflicts.turn(now_ns)
             topics = [] if turn is None else self._publishers.pose_topics(turn)
+            frames = self._publishers.frames() if turn is not None and self._status.active else {}
             channels = [channel for channel in pipeline.bodies
                         if channel.names.motive in changed] if changed else []
         # Chosen: a few at a time, so that silence is detected meanwhile.
@@ -201,6 +207,9 @@ class Supervision:
             self._log(event.severity, event.text, event.key)
         lines = list(unmatched(*to_match)) if to_match else []
         lines += [self._duplicate_names.look(now_ns), *self._conflicts.look(topics)]
+        if turn is not None:
+            self._parents.begin(frames, now_ns)
+        lines += two_parents(self._parents.look(now_ns))
         for line in filter(None, lines):
             self._log(WARN, line, line)
 
@@ -231,3 +240,14 @@ class Supervision:
                 name = channel.names.motive
                 self._log(ERROR, f'body {printable(name)!r} cannot be published: {error}',
                           ('refused', name))
+
+
+def two_parents(found: Mapping[str, tuple[str, str]]) -> list[str]:
+    """Describe frames with two parents: one line for each pair of parents."""
+    frames: dict[tuple[str, str], list[str]] = {}
+    for frame, parents in found.items():
+        frames.setdefault(parents, []).append(frame)
+    return [Finding('two parents', (), {
+        'frame': listed(sorted(named), 3),
+        'parents': f'{listed([own])} (this node), {listed([other])}'}).line
+        for (own, other), named in frames.items()]

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Parts of a node: rate-limited log, a thread that ticks, deferred destruction of publishers."""
+"""Parts of a node: rate-limited log, ticking thread, polled readers, deferred destruction."""
 
 from collections import deque
 import contextlib
@@ -12,6 +12,7 @@ from optitrack_vrpn.core.names import counted
 from optitrack_vrpn.core.repetition import Repetition
 from optitrack_vrpn.core.severity import ERROR, Severity, WARN
 from optitrack_vrpn.stream.clock.hostclock_io import HostClock
+from rclpy.callback_groups import CallbackGroup
 from rclpy.exceptions import InvalidHandle
 from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.logging import LoggingSeverity
@@ -118,6 +119,19 @@ class Ticker:
         self._ended = True
         self._woken.set()
         self._thread.join()
+
+
+class PolledGroup(CallbackGroup):
+    """Subscriptions that no executor reads: their owner takes the messages."""
+
+    def can_execute(self, entity: Any) -> bool:
+        return False
+
+    def beginning_execution(self, entity: Any) -> bool:
+        return False
+
+    def ending_execution(self, entity: Any) -> None:
+        pass
 
 
 class DeferredDestruction:

@@ -1,14 +1,17 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Find nodes of the same full name and publishers on the same topics; mismatched subscribers."""
+"""Find other nodes of one name, on the same topics or TF frames; mismatched subscribers."""
 
-from typing import Optional, Sequence
+from typing import Any, Mapping, Optional, Sequence
 
 from optitrack_vrpn.core.names import printable
 from optitrack_vrpn.node.graph.conflicts import (
     full_name, LINGERS, NAMELESS, ONE_NAME, ONE_TOPIC, qos_remedies)
+from optitrack_vrpn.node.base.node_parts import PolledGroup
 from rclpy.node import Node
-from rclpy.qos import qos_policy_name_from_kind
+from rclpy.qos import (
+    DurabilityPolicy, qos_policy_name_from_kind, QoSProfile, ReliabilityPolicy)
+from rclpy.serialization import deserialize_message
 
 #: Times of the checks after the start (ns). Chosen: DDS discovery takes about 1 s, several seconds
 #: on a busy computer.
@@ -16,6 +19,11 @@ CHECKS_NS = (1_000_000_000, 3_000_000_000, 8_000_000_000)
 #: Period of the checks of one body's topics (ns), while the node runs. Chosen: a check takes 0.1
 #: to 0.3 ms with Python's interpreter lock held.
 TURN_NS = 2_000_000_000
+#: How long TF is read (ns). Chosen: discovery of the reader takes up to a second.
+TF_NS = 3_000_000_000
+#: Chosen: messages that wait between two looks, among which are some of each publisher, and
+#: messages of one size that are decoded.
+_TF_DEPTH, _DECODED = 50, 5
 
 
 class DuplicateNames:
@@ -75,6 +83,86 @@ class ConflictingPublishers:
                     f'{printable(other)} publishes on {topic} too, so that subscribers receive '
                     f'both: {ONE_TOPIC}; {LINGERS}')
         return lines
+
+
+class ForeignParents:
+    """
+    Search for transforms of other publishers to the frames of this node: TF is a tree.
+
+    TF is read for some seconds when the number of its publishers or of the frames has changed:
+    to read it all the time would cost as much as to publish it.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._group = PolledGroup()
+        self._own: Mapping[str, str] = {}
+        self._seen: tuple[int, ...] = ()
+        self._reported: set[str] = set()
+        self._readers: list[Any] = []
+        self._decoded: dict[tuple[int, bytes], int] = {}
+        self._until_ns = 0
+
+    def begin(self, own: Mapping[str, str], now_ns: int) -> None:
+        """
+        Begin to read if something has changed; call it every few seconds.
+
+        :param own: parent of each frame that this node broadcasts.
+        """
+        counts = tuple(map(self._node.count_publishers, ('/tf', '/tf_static')))
+        seen = (*counts, len(own))
+        if self._readers or seen == self._seen:
+            return
+        self._seen, self._own = seen, own
+        if not own or max(counts) < 2:    # this node has one publisher of each
+            return
+        from tf2_msgs.msg import TFMessage    # with numpy, which the start does not wait for
+        self._until_ns = now_ns + TF_NS
+        for topic, durability in (('/tf', DurabilityPolicy.VOLATILE),
+                                  ('/tf_static', DurabilityPolicy.TRANSIENT_LOCAL)):
+            self._readers.append(self._node.create_subscription(
+                TFMessage, topic, lambda message: None, QoSProfile(
+                    depth=_TF_DEPTH, durability=durability,
+                    reliability=ReliabilityPolicy.BEST_EFFORT
+                    if durability is DurabilityPolicy.VOLATILE else ReliabilityPolicy.RELIABLE),
+                raw=True, callback_group=self._group))
+
+    def look(self, now_ns: int) -> dict[str, tuple[str, str]]:
+        """
+        Read the transforms that wait; call it about ten times a second.
+
+        :returns: for each frame, once, its parent of this node and that of the other one.
+        """
+        found: dict[str, tuple[str, str]] = {}
+        for reader in self._readers:
+            with reader.handle:
+                for _ in range(_TF_DEPTH):
+                    taken = reader.handle.take_message(reader.msg_type, True)
+                    if taken is None:
+                        break
+                    self._read(taken[0], reader.msg_type, found)
+        if self._readers and now_ns >= self._until_ns:
+            self.close()
+        return found
+
+    def _read(self, data: bytes, kind: Any, found: dict[str, tuple[str, str]]) -> None:
+        # The size, and what follows the first stamp, which are its frames.
+        key = len(data), data[16:80]
+        decoded = self._decoded[key] = self._decoded.get(key, 0) + 1
+        if decoded > _DECODED:
+            return
+        for one in deserialize_message(data, kind).transforms:
+            child, parent = one.child_frame_id.lstrip('/'), one.header.frame_id.lstrip('/')
+            own = self._own.get(child, parent)
+            if own != parent and child not in self._reported:
+                self._reported.add(child)
+                found[child] = own, parent
+
+    def close(self) -> None:
+        """End reading."""
+        self._decoded.clear()
+        while self._readers:
+            self._node.destroy_subscription(self._readers.pop())
 
 
 def describe_mismatch(topic: str, policy: int) -> str:

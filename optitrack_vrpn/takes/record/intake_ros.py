@@ -15,11 +15,11 @@ import threading
 import time
 from typing import Any, Optional
 
+from optitrack_vrpn.node.base.node_parts import PolledGroup
 from optitrack_vrpn.takes.cdr import definition
 from optitrack_vrpn.takes.mcap_format import Message
 from optitrack_vrpn.takes.record.bag_metadata import make_qos, Qos, TopicMetadata
 from optitrack_vrpn.takes.record.losses import LossTimes, SequenceWatch
-from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 
@@ -31,19 +31,6 @@ _TURN_S = 0.05
 _DEPTH = 1000
 #: Chosen: messages of one reader before the next one is served.
 _MOST_AT_ONCE = 1000
-
-
-class _Polled(CallbackGroup):
-    """Subscriptions that no executor reads."""
-
-    def can_execute(self, entity: Any) -> bool:
-        return False
-
-    def beginning_execution(self, entity: Any) -> bool:
-        return False
-
-    def ending_execution(self, entity: Any) -> None:
-        pass
 
 
 class IntakeReader:
@@ -91,7 +78,7 @@ class Intake:
         self._wants = wants
         self._announce = announce
         self._deliver = deliver
-        self._group = _Polled()
+        self._group = PolledGroup()
         self._lock = threading.Lock()
         self._readers: dict[str, IntakeReader] = {}
         self._unknown: set[str] = set()
