@@ -63,6 +63,8 @@ def test_parameters_of_another_driver_are_recognised_and_docs_migrate_has_them()
     said = of_other_drivers(['frame_id', 'update_freq', 'mine'])
     assert 'docs/migrate.md: frame_id (here frames.world), update_freq (none: ' in said
     assert 'mine' not in said and not of_other_drivers(['mine'])
+    assert of_other_drivers(['rigid_bodies.1.pose', 'rigid_bodies.2.tf']).endswith(
+        'migrate.md: rigid_bodies (here bodies.allow, by name)')
     page = (ROOT / 'docs' / 'migrate.md').read_text()
     for rows in PEERS.values():
         for old, new in rows.items():
