@@ -207,20 +207,18 @@ YAML_NOTES = {'bodies': (
 )}
 
 
-def sections(seen: dict[str, str]) -> str:
-    """
-    Write the tables of outputs and of settings for single bodies.
-
-    :param seen: as for ``markdown_table``.
-    """
+def sections() -> str:
+    """Write the table of outputs, and what settings single bodies have."""
+    names = (*NAMES, 'offset')
+    others = ', '.join(f'`{name}`' for name in BODY_PARAMETERS if name not in names)
     return '\n'.join((
         '### Outputs', '',
-        'The parameter `outputs` lists what is published. Outputs whose last column says "while '
-        'it has subscribers" cost nothing without subscribers.', '',
-        topic_kinds.markdown_table(),
+        'The parameter `outputs` lists what is published. Without a remark in the last column an '
+        f'output is published {topic_kinds.Computed.SUBSCRIBED.value}, and costs nothing without.',
+        '', topic_kinds.markdown_table(),
         '### Settings of single bodies', '',
         "`bodies.NAME.SETTING`, with Motive's name of the body or a pattern (`*`, `?`, `[abc]`). "
-        'A setting that is not given has the value for all bodies. A setting under the name of '
-        'the body overrides patterns, and later patterns override earlier ones. '
-        '`bodies.NAME.validation.max_speed` is the same as `bodies.NAME.max_speed`.', '',
-        markdown_table(tuple(BODY_PARAMETERS.values()), seen)))
+        'A setting under the name of the body overrides patterns, and later patterns override '
+        'earlier ones. `bodies.NAME.validation.max_speed` is the same as '
+        '`bodies.NAME.max_speed`.', '', markdown_table([BODY_PARAMETERS[name] for name in names]),
+        f'These have the meaning of those for all bodies, and override them: {others}.', ''))

@@ -19,10 +19,10 @@ class Computed(enum.Enum):
     """When an output is computed and published."""
 
     EVERY_POSE = 'with every pose'
-    SUBSCRIBED = 'with every pose, while it has subscribers'
-    MOTION = 'with every pose, while it has subscribers; starts the motion estimate'
+    SUBSCRIBED = 'with every pose while it has subscribers'
+    MOTION = 'while it has subscribers; starts the motion estimate'
     STATE = 'at most 0.1 s after a change of state that lasts as long, and every second'
-    FRAME = 'once a frame, at most rates.poses, while it has subscribers'
+    FRAME = 'once a frame, at most `rates.poses`, while it has subscribers'
 
 
 class Content(enum.IntEnum):
@@ -192,7 +192,8 @@ def markdown_table() -> str:
     for kind in KINDS.values():
         lines.append(
             f'| `{kind.name}` | {kind.message} | `{kind.topic.replace("{kind}", kind.name)}` '
-            f'| {"on" if kind.enabled else "off"} | {kind.meaning} | {kind.computed.value} |')
+            f'| {"on" if kind.enabled else "off"} | {kind.meaning} | '
+            f'{"" if kind.computed is Computed.SUBSCRIBED else kind.computed.value} |')
     return '\n'.join(lines) + '\n'
 
 

@@ -18,6 +18,7 @@ from optitrack_vrpn.core.settings.documents import (
 from optitrack_vrpn.core.settings.parameters import (
     is_foreign, Parameter, parameters_of, sift, unknown)
 from optitrack_vrpn.core.settings.peers import of_other_drivers
+from optitrack_vrpn.core.settings.schema import Change
 from optitrack_vrpn.node.base.parameter_files import is_for, nodes_of, values_for
 
 _REMAKE = 'python -m optitrack_vrpn parameters --write'
@@ -47,29 +48,33 @@ def parameter_file(node: Node) -> str:
 
 def section(node: Node) -> str:
     """Return the tables of the parameters of a node."""
-    seen: dict[str, str] = {}
-    return '\n'.join((
-        markdown_table(parameters(node), seen),
-        *(sections(seen) for sections in filter(None, [_note(node, 'sections', None)]))))
+    return '\n'.join((markdown_table(parameters(node)), *_own_sections(node)))
+
+
+def _own_sections(node: Node) -> tuple[str, ...]:
+    return tuple(sections() for sections in filter(None, [_note(node, 'sections', None)]))
 
 
 def page() -> str:
-    """Write docs/parameters.md: the main node in full, the others by their parameter files."""
-    main, *others = nodes()
+    """Write docs/parameters.md: what the parameter files of the nodes do not contain."""
     return '\n'.join((
         '# Parameters', '',
-        f'This page is generated from the settings in the code by `{_REMAKE}`. '
-        '`ros2 run optitrack_vrpn parameters --node NAME` prints a parameter file, which has the '
-        'meaning and the range of each parameter, with `--markdown` a table.', '',
-        f'## {main.name}', '', f'Parameter file: `config/{main.name}.yaml`. The type of a '
-        'parameter is that of its default: `1.0` double, `1` int, `[]` a list.', '',
-        section(main), *(_in_short(node) for node in others)))
+        f'This page is generated from the settings in the code by `{_REMAKE}`. The file '
+        '`config/NODE.yaml` has every parameter of a node with its default, range and meaning; '
+        '`ros2 run optitrack_vrpn parameters --node NODE` prints it, with `--markdown` as a '
+        'table. The type of a parameter is that of its default: `1.0` double, `1` int, `[]` a '
+        'list.', '', *map(_in_short, nodes())))
 
 
 def _in_short(node: Node) -> str:
     summary = (settings_class(node).__doc__ or '').strip().splitlines()[0]
-    names = ', '.join(f'`{each.name}`' for each in parameters(node))
-    return f'## {node.name}\n\n{summary} See `config/{node.name}.yaml`: {names}.\n'
+    free = ', '.join(f'`{each.name}`' for each in parameters(node)
+                     if each.change is Change.ANY_TIME)
+    changes = ('These can change at any time, the others only while the node is not configured: '
+               f'{free}.') if free else 'They are fixed while the node is configured.'
+    return '\n'.join((
+        f'## {node.name}', '', f'{summary} `config/{node.name}.yaml`. {changes}', '',
+        *_own_sections(node)))
 
 
 def check_file(node: Node, path: str) -> list[str]:
