@@ -4,7 +4,7 @@
 Measure the error of estimated velocities on closed-form trajectories.
 
     python -m bench.velocity                 print the tables
-    python -m bench.velocity --write-docs    and put smoothing and costs into docs/bodies.md
+    python -m bench.velocity --write-docs    and update docs/evidence/bodies.md
 
 Every method is causal and is evaluated at the stamp of the newest pose, so that none has a delay.
 Finite differences are also evaluated in the middle of their step, where their error is smallest;
@@ -32,6 +32,7 @@ from scipy import signal
 from scipy.spatial.transform import Rotation
 
 Array = NDArray[np.float64]
+EVIDENCE = DOCS.parent / 'evidence' / 'bodies.md'
 DURATION_S = 30.0
 SETTLE_S = 1.0
 ATTITUDE_PER_POSITION = 3.0
@@ -227,14 +228,14 @@ def _nothing(t: int, p: object, q: object) -> None:
 def main() -> None:
     """Print the tables; write them into the documentation if asked to."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument('--write-docs', action='store_true', help='update docs/bodies.md')
+    parser.add_argument('--write-docs', action='store_true', help='update docs/evidence/bodies.md')
     arguments = parser.parse_args()
     print(accuracy(), end='\n\n')
     for marker, make in (('smoothing', smoothing), ('costs', costs)):
         text = make()
         print(text, end='\n\n')
         if arguments.write_docs:
-            write_block(DOCS, f'bench/velocity.py {marker}', text)
+            write_block(EVIDENCE, f'bench/velocity.py {marker}', text)
 
 
 if __name__ == '__main__':

@@ -3,7 +3,7 @@
 """
 The node in place of other drivers: topics, types, quality of service, frames, numbers.
 
-The expectations are those of the drivers' source code, as docs/markers_and_skeletons.md lists
+The expectations are those of the drivers' source code, as docs/migrate.md lists
 them; no peer runs here.
 """
 
