@@ -60,8 +60,8 @@ def page() -> str:
     return '\n'.join((
         '# Parameters', '',
         f'This page is generated from the settings in the code by `{_REMAKE}`. The file '
-        '`config/NODE.yaml` has every parameter of a node with its default, range and meaning; '
-        '`ros2 run optitrack_vrpn parameters --node NODE` prints it, with `--markdown` as a '
+        '`config/NAME.yaml` has every parameter of a node with its default, range and meaning; '
+        '`ros2 run optitrack_vrpn parameters --node NAME` prints it, with `--markdown` as a '
         'table. The type of a parameter is that of its default: `1.0` double, `1` int, `[]` a '
         'list.', '', *map(_in_short, nodes())))
 
