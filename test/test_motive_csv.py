@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """CSV exports of Motive: labels in any case and order, and what is wrong with a file."""
 
+import importlib.util
+
 import numpy as np
 from optitrack_vrpn.cli.arguments import USAGE
 from optitrack_vrpn.core.errors import ConfigurationError
@@ -143,6 +145,18 @@ def test_columns_of_a_body_are_found_in_any_order(tmp_path):
         found.append(load_take(tmp_path / f'{number}.csv').bodies['wand'].table())
     for other in found[1:]:
         assert other.tobytes() == found[0].tobytes()
+
+
+@pytest.mark.parametrize('by_pyarrow', [True, False])
+def test_stamps_of_an_export_have_nine_digits_from_zero_on(
+        tmp_path, capsys, monkeypatch, by_pyarrow):
+    """Takes of Motive begin at 0, which pyarrow writes as 0E-9."""
+    if not by_pyarrow:
+        monkeypatch.setattr(importlib.util, 'find_spec', lambda name: None)
+    (tmp_path / 'm.csv').write_text(exported([('wand', 1.0)], rows=3))
+    assert export(capsys, tmp_path / 'm.csv', '-o', tmp_path / 'x.csv')[0] == 0
+    rows = [line.split(',') for line in (tmp_path / 'x.csv').read_text().splitlines()[1:]]
+    assert [row[0] for row in rows] == ['0.000000000', '0.008333000', '0.016667000']
 
 
 def test_bodies_of_one_name_are_all_read_numbered_and_named(tmp_path, capsys):

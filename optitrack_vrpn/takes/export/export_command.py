@@ -111,12 +111,18 @@ def _by_pyarrow(path: Path, kind: str, tables: Iterable[Table], plain: bool) -> 
 
 
 def _decimal(pa: Any, times_ns: Stamps) -> Any:
-    """Return times as decimal seconds, exactly; negative ones are none."""
+    """Return times as texts of decimal seconds with nine digits; negative ones are none."""
     words = np.zeros((len(times_ns), 2), np.int64)
     words[:, 0] = times_ns
     valid = np.packbits(times_ns >= 0, bitorder='little').tobytes()
-    return pa.Array.from_buffers(
-        pa.decimal128(19, 9), len(times_ns), [pa.py_buffer(valid), pa.py_buffer(words)])
+    texts = pa.Array.from_buffers(
+        pa.decimal128(19, 9), len(times_ns), [pa.py_buffer(valid), pa.py_buffer(words)]).cast(
+            pa.string())
+    # Below a microsecond pyarrow writes an exponent: takes of Motive begin at 0.
+    early = (times_ns >= 0) & (times_ns < 1000)
+    return importlib.import_module('pyarrow.compute').replace_with_mask(
+        texts, pa.array(early), pa.array([f'{time * 1e-9:.9f}' for time in times_ns[early]],
+                                         pa.string())) if early.any() else texts
 
 
 def _write(path: Path, kind: str, tables: Iterable[Table], plain: bool) -> int:
