@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The node beside others: nodes of its name, publishers on its topics, subscribers."""
 
+import contextlib
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -11,9 +12,10 @@ from geometry_msgs.msg import PoseStamped, TransformStamped
 from node_kit import logged, parameters
 from optitrack_vrpn.node.graph import conflicts_ros
 from optitrack_vrpn.node.graph.conflicts_ros import (
-    ConflictingPublishers, describe_mismatch, DuplicateNames, TURN_NS)
+    ConflictingPublishers, describe_mismatch, DuplicateNames, ForeignParents, TF_NS, TURN_NS)
 import pytest
 from rclpy.qos import DurabilityPolicy, QoSPolicyKind, QoSProfile
+from rclpy.serialization import serialize_message
 from rosgraph import NodeHere, Observer, wait_until
 from tf2_msgs.msg import TFMessage
 
@@ -125,6 +127,53 @@ def test_a_second_parent_of_a_frame_is_reported_once(motive, console, looks, top
             assert 'two parents' not in console.unread()
             assert node.failure is None
         other.node.destroy_timer(timer)
+
+
+def test_tf_is_read_for_some_seconds_after_a_change_and_only_beside_other_publishers():
+    class Graph:
+        """A node with a number of publishers on /tf, and messages that wait for each reader."""
+
+        def __init__(self):
+            self.publishers, self.readers, self.waiting = 1, [], []
+            self.handle = contextlib.nullcontext()
+            self.handle.take_message = lambda kind, raw: (
+                serialize_message(self.waiting.pop()), {}) if self.waiting else None
+
+        def count_publishers(self, topic):
+            return self.publishers if topic == '/tf' else 1
+
+        def create_subscription(self, kind, topic, callback, qos, **options):
+            self.readers.append(SimpleNamespace(handle=self.handle, msg_type=kind))
+            return self.readers[-1]
+
+        def destroy_subscription(self, reader):
+            self.readers.remove(reader)
+
+    def sent(parent, child):
+        message = TFMessage(transforms=[TransformStamped(child_frame_id=child)])
+        message.transforms[0].header.frame_id = parent
+        return message
+    graph, own = Graph(), {'wand': 'optitrack'}
+    parents = ForeignParents(graph)
+    parents.begin(own, 0)
+    assert not graph.readers, 'nobody else publishes'
+    graph.publishers = 2
+    parents.begin({}, 1)
+    assert not graph.readers, 'this node broadcasts nothing'
+    parents.begin(own, 2)
+    assert len(graph.readers) == 2
+    graph.waiting = [sent('optitrack', 'wand'), sent('wand', 'camera'), sent('map', 'wand'),
+                     sent('map', 'wand')]
+    assert parents.look(3) == {'wand': ('optitrack', 'map')}
+    graph.waiting = [sent('map', 'wand')]
+    assert parents.look(4) == {}, 'it was reported'
+    assert parents.look(2 + TF_NS) == {} and not graph.readers
+    parents.begin(own, 3 + TF_NS)
+    assert not graph.readers, 'nothing has changed'
+    parents.begin({**own, 'cart': 'optitrack'}, 4 + TF_NS)
+    assert len(graph.readers) == 2
+    parents.close()
+    assert not graph.readers
 
 
 def test_each_conflicting_publisher_is_reported_once():

@@ -30,6 +30,7 @@ JUDGE, HYPOTHESES, LIMITS, TRACKER = (
 LOAD, HOT_PATH = 'test/test_pipeline_load_shedding.py', 'test/test_ros_hot_path.py'
 SETTINGS, CONFIGURATION = 'test/test_parameters_random.py', 'node/configuration.py'
 STREAMS = 'node/graph/streams.py'
+FOREIGN = 'test/test_ros_neighbours.py -k some_seconds'
 ANOTHER, TURNED, STRICT, FED = (f'test/test_{name}' for name in (
     'streams.py -k random_publishers', 'autopilot_feed.py -k turns_out',
     'streams.py -k contradicted', 'autopilot_bridge.py -k starts_again'))
@@ -312,6 +313,13 @@ ROWS = (
      'test/test_calibration_take.py -k slip'),
     ('takes/calibrate/base.py', '_PARTS = 0.0005, 4.0, 8', '_PARTS = 0.005, 16.0, 8',
      'test/test_calibration_take.py -k slip'),
+    ('node/graph/conflicts_ros.py', 'if not own or max(counts) < 2:', 'if not own:', FOREIGN),
+    ('node/graph/conflicts_ros.py', 'self._readers or seen == self._seen', 'self._readers',
+     FOREIGN),
+    ('node/graph/conflicts_ros.py', 'own = self._own.get(child, parent)',
+     "own = self._own.get(child, '')", FOREIGN),
+    ('takes/export/export_command.py', '(times_ns < 1000)', '(times_ns < 0)',
+     f'{MOTIVE} -k nine_digits'),
 )
 
 
