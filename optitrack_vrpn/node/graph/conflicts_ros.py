@@ -5,9 +5,9 @@
 from typing import Any, Mapping, Optional, Sequence
 
 from optitrack_vrpn.core.names import printable
+from optitrack_vrpn.node.base.node_parts import PolledGroup
 from optitrack_vrpn.node.graph.conflicts import (
     full_name, LINGERS, NAMELESS, ONE_NAME, ONE_TOPIC, qos_remedies)
-from optitrack_vrpn.node.base.node_parts import PolledGroup
 from rclpy.node import Node
 from rclpy.qos import (
     DurabilityPolicy, qos_policy_name_from_kind, QoSProfile, ReliabilityPolicy)
