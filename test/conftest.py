@@ -199,9 +199,15 @@ def is_pure(path):
 
 def pytest_ignore_collect(collection_path, config):
     """Leave out files of which no test is wanted: importing them all takes seconds."""
-    if config.option.markexpr == 'pure' and collection_path.name.startswith('test_') and \
-            collection_path.suffix == '.py' and not is_pure(collection_path):
-        return True
+    wanted = config.option.markexpr
+    if collection_path.suffix != '.py' or not collection_path.name.startswith('test_'):
+        return None
+    if wanted == 'pure':
+        return not is_pure(collection_path) or None
+    if wanted in ('timed', 'computes'):
+        text = collection_path.read_text()
+        return not (f'mark.{wanted}' in text or (
+            wanted == 'computes' and 'mark.slow' in text and is_pure(collection_path))) or None
     return None
 
 
@@ -226,8 +232,8 @@ def mix_kinds(items):
 def pytest_collection_modifyitems(items):
     mix_kinds(items)
     for item in items:
-        if is_pure(item.path) and not any(item.iter_markers('slow')):
-            item.add_marker('pure')
+        if is_pure(item.path):
+            item.add_marker('computes' if any(item.iter_markers('slow')) else 'pure')
 
 
 def pytest_configure(config):

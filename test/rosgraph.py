@@ -220,6 +220,7 @@ class Topic:
         self.subscription = subscription
         self._box = box
         self._kind = kind
+        self._read = []
 
     def __len__(self):
         return len(self._box)
@@ -227,12 +228,14 @@ class Topic:
     def discard(self):
         """Forget the messages so far; gives their number."""
         count = len(self._box)
-        del self._box[:count]
+        del self._box[:count], self._read[:]
         return count
 
     def messages(self, begin=0):
-        """Give the messages, oldest first."""
-        return [deserialize_message(bytes(data), self._kind) for data in self._box[begin:]]
+        """Give the messages, oldest first; each is read once, however often this is called."""
+        self._read += [deserialize_message(bytes(data), self._kind)
+                       for data in self._box[len(self._read):]]
+        return self._read[begin:]
 
     @property
     def matched(self):

@@ -3,7 +3,6 @@
 """The command line of the node: help, and arguments that are not for ROS."""
 
 
-from optitrack_vrpn.node.command import check
 import pytest
 from tool_kit import run_tool
 
@@ -31,28 +30,3 @@ def test_a_parameter_file_that_ros_cannot_read_is_explained(tmp_path, text, reme
     assert str(file) in done.stderr
     assert remedy in done.stderr.rstrip().splitlines()[-1]
     assert 'Traceback' not in done.stderr
-
-
-@pytest.mark.parametrize('given, better', [
-    (['--port=4000'], '--ros-args -p port:=4000'),
-    (['server:=motive'], '--ros-args -p server:=motive'),
-    (['-p', 'server:=motive', '-p', 'port:=1'], '--ros-args -p server:=motive -p port:=1'),
-    (['__ns:=/lab'], '--ros-args -r __ns:=/lab'),
-    (['--server', 'pc', '--ros-args', '-p', 'port:=1'], '--ros-args -p server:=pc'),
-    (['--ros-args', '-p', 'port:=1', '--', '--autostart'], '--ros-args -p autostart:=...'),
-    (['10.0.0.1'], '--ros-args -p server:=10.0.0.1'),
-])
-def test_what_to_write_instead_is_said(given, better, capsys):
-    with pytest.raises(SystemExit) as ended:
-        check(given)
-    assert ended.value.code == 64
-    assert capsys.readouterr().err.rstrip().endswith('optitrack_vrpn_node ' + better)
-
-
-@pytest.mark.parametrize('given', [
-    [], ['--ros-args'], ['--ros-args', '-p', 'server:=pc', '-r', '__ns:=/lab'],
-    ['--ros-args', '--log-level', 'info', '--'],
-    ['--ros-args', '-r', '__node:=a', '--params-file', 'x', '--ros-args', '-p', 'port:=1'],
-])
-def test_what_is_for_ros_is_left_to_it(given):
-    check(given)

@@ -56,40 +56,6 @@ def test_an_impossible_length_ends_the_connection_with_a_reason(size):
     assert lost.severity == ERROR
 
 
-@pytest.mark.parametrize('beginning', [
-    pose()[:23], struct.pack('>IIIiiI', 64000, 0, 0, 1, POSE_TYPE_ID, 0)],
-    ids=['header', 'payload'])
-def test_an_endless_message_ends_as_silence(beginning):
-    def evil(server, sock):
-        say_hello(sock)
-        sock.sendall(beginning)
-        while not server.stopping.wait(0.02):   # a byte of the payload now and then
-            sock.sendall(b'\0' if len(beginning) == 24 else b'')
-    with FakeServer(once(evil)) as server:
-        with client(server.port, link=link(reconnect_after_s=0.4)) as (_, sink):
-            sink.wait_state(LinkState.STREAMING)
-    assert 'no pose within 0.4 s' in sink.reasons(LinkState.LOST)[0]
-
-
-def test_names_beyond_the_table_are_refused():
-    def evil(server, sock):
-        say_hello(sock)
-        blocks = (b''.join(name(number, f'body {number}') for number in range(first, first + 5000))
-                  for first in range(2, 100_002, 5000))
-        for block in blocks:
-            sock.sendall(block + pose())
-        stream_on(server, sock)
-    with FakeServer(evil) as server, client(server.port) as (running, sink):
-        before = resident_bytes()
-        sink.wait(lambda: len(sink.poses) >= 25)
-        counters = running.status().counters
-        grown = resident_bytes() - before
-    assert counters['names_refused'] == 100_000 - 1998
-    assert sum(isinstance(e, SenderDescribed) for e in sink.noted) == 2000
-    assert grown < 20 * MIB
-    assert LinkState.LOST not in sink.states
-
-
 def test_pings_for_changing_names_are_bounded():
     """A client that asked after each new name at once would say more than it hears."""
     heard = bytearray()

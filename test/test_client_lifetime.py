@@ -11,13 +11,9 @@ import socket
 import threading
 import time
 
-from optitrack_vrpn.core.errors import ConfigurationError, TransportError
 from optitrack_vrpn.drivers.config import ClientConfig
-from optitrack_vrpn.drivers.driver import LinkStatus
 from optitrack_vrpn.drivers.link import LinkState
-from optitrack_vrpn.drivers.table import make_source, source_settings
-from optitrack_vrpn.drivers.vrpn.client_io import make_backend, VrpnClient
-from optitrack_vrpn.stream.clock.hostclock_io import HostClock
+from optitrack_vrpn.drivers.vrpn.client_io import VrpnClient
 import pytest
 from server_kit import FakeServer
 from transport_kit import (
@@ -58,20 +54,6 @@ def test_stopping_while_a_name_is_looked_up(hanging_resolver):
     assert hanging_resolver == ['motive.hangs']
 
 
-def test_a_name_server_that_does_not_answer_is_reported(hanging_resolver):
-    class Fast(HostClock):
-
-        def now_ns(self):
-            return 1000 * HostClock.now_ns()
-    sink = Recorder()
-    waiting = VrpnClient(ClientConfig(server='motive.hangs', link=link()), sink, Fast())
-    waiting.start()
-    try:
-        sink.wait_reason("the lookup of the name 'motive.hangs' has not finished")
-    finally:
-        waiting.stop()
-
-
 def test_stopping_while_a_connection_hangs():
     with black_hole() as port:
         with client(port, link=link(connection='tcp', attempt_s=30.0)) as (_, sink):
@@ -106,30 +88,6 @@ def test_stopping_in_any_state_ends_at_once(state, serve, settings):
         running.stop()
         assert (status.state, status.reason) == (LinkState.STOPPED, 'stopped')
         assert (len(sink.changes), len(sink.batches)) == count
-
-
-def test_a_client_starts_once_and_stops_unstarted():
-    unstarted = VrpnClient(ClientConfig(), Recorder())
-    assert unstarted.status() == LinkStatus(
-        LinkState.STOPPED, 'not started', unstarted.status().since_ns, 'tcp', 'localhost:3883')
-    unstarted.stop()
-    unstarted.stop()
-    with pytest.raises(TransportError):
-        unstarted.start()
-    with client(3883) as (running, _), pytest.raises(TransportError):
-        running.start()
-
-
-@pytest.mark.parametrize('protocol', ['vrpn', 'natnet', 'auto'])
-def test_a_client_without_room_for_its_thread_can_be_stopped(protocol, monkeypatch):
-    def full(_):
-        raise RuntimeError("can't start new thread")
-    backend = make_source(protocol, ClientConfig(), source_settings(), Recorder())
-    with monkeypatch.context() as patch:
-        patch.setattr(threading.Thread, 'start', full)
-        with pytest.raises(RuntimeError):
-            backend.start()
-    backend.stop()
 
 
 def open_files():
@@ -259,13 +217,3 @@ def test_a_full_file_table_is_survived(way):
             sink.wait_state(LinkState.STREAMING)
         finally:
             running.stop()
-
-
-def test_the_backend_is_made_by_name():
-    made = make_backend(ClientConfig(), Recorder())
-    assert isinstance(made, VrpnClient)
-    made.stop()
-    for wrong in ({'backend': 'natnet'}, {'port': 0}, {'server': ''}, {'server': 'a b'},
-                  {'backend': 'python_vrpn'}):
-        with pytest.raises(ConfigurationError):
-            ClientConfig(**wrong)

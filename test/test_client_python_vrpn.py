@@ -8,13 +8,13 @@ import threading
 import types
 
 from hypothesis import given, settings, strategies as st
-from optitrack_vrpn.core.errors import BackendUnavailableError, ConfigurationError, TransportError
+from optitrack_vrpn.core.errors import BackendUnavailableError, TransportError
 from optitrack_vrpn.core.severity import INFO
 from optitrack_vrpn.drivers.config import ClientConfig
 from optitrack_vrpn.drivers.frames import Body as PoseReport, Motion
 from optitrack_vrpn.drivers.link import LinkState
 from optitrack_vrpn.drivers.vrpn.client_io import make_backend
-from optitrack_vrpn.drivers.vrpn.python_vrpn_io import sender_time_ns, tracker_address
+from optitrack_vrpn.drivers.vrpn.python_vrpn_io import sender_time_ns
 import pytest
 from transport_kit import link, Recorder, wait_until
 
@@ -112,17 +112,6 @@ def test_without_the_module_the_error_says_what_to_do(monkeypatch):
         make_backend(ClientConfig(backend='python_vrpn', trackers=('a',)), Recorder())
 
 
-def test_another_module_of_that_name_is_not_taken_for_it(monkeypatch):
-    monkeypatch.setitem(sys.modules, 'vrpn', types.ModuleType('vrpn'))
-    with pytest.raises(BackendUnavailableError, match='receiver'):
-        make_backend(ClientConfig(backend='python_vrpn', trackers=('a',)), Recorder())
-
-
-def test_trackers_must_be_named():
-    with pytest.raises(ConfigurationError, match='trackers'):
-        ClientConfig(backend='python_vrpn', trackers=('',))
-
-
 def test_reports_come_out_as_the_built_in_clients_do(module, run):
     backend, sink = run()
     assert [t.address for t in module.trackers] == [
@@ -163,27 +152,6 @@ def test_silence_and_the_end_are_reported(module, run):
         backend.start()
 
 
-def test_trackers_that_never_report_are_reported(run):
-    _, sink = run(link=link(reconnect_after_s=0.1))
-    sink.wait_state(LinkState.LOST)
-    assert 'trackers' in sink.changes[-1].text
-
-
-def test_a_module_that_keeps_failing_is_logged_once(module, monkeypatch, caplog):
-    def fail(tracker):
-        raise module.error('the connection is broken')
-    monkeypatch.setattr(module.receiver.Tracker, 'mainloop', fail)
-    backend = make_backend(ClientConfig(
-        backend='python_vrpn', trackers=('wand',),
-        link=link(retry_min_s=0.01, retry_max_s=0.01)), Recorder())
-    backend.start()
-    try:
-        wait_until(lambda: backend.status().failures >= 4)
-    finally:
-        backend.stop()
-    assert len([record for record in caplog.records if record.exc_info]) == 1
-
-
 def test_a_fault_of_the_module_is_reported_and_retried(module, run):
     _, sink = run(trackers=('wand',))
     module.fault = module.error('the connection is broken')
@@ -207,15 +175,6 @@ def test_a_module_that_always_fails_is_tried_again(module):
     sink.wait_state(LinkState.LOST, 3)
     assert sink.changes[-1].severity != INFO or backend.status().failures
     backend.stop()
-
-
-@pytest.mark.parametrize(('config', 'address'), [
-    ({'link': link(connection='udp')}, 'wand@motive'),
-    ({'port': 3884, 'link': link(connection='udp')}, 'wand@motive:3884'),
-    ({}, 'wand@tcp://motive'), ({'link': link(connection='tcp')}, 'wand@tcp://motive'),
-    ({'port': 3884, 'link': link(connection='tcp')}, 'wand@tcp://motive:3884')])
-def test_addresses_are_written_as_the_library_wants_them(config, address):
-    assert tracker_address('wand', ClientConfig(server='motive', **config)) == address
 
 
 @settings(deadline=None, derandomize=True)

@@ -61,6 +61,8 @@ def standing_client(way, count, **limits):
 def test_unread_data_is_reported_while_it_waits(way):
     with standing_client(way, 51) as (running, sink):
         wait_until(lambda: running.status().queue[f'unread_{way}_bytes'] >= 49 * len(pose()))
+        # Of datagrams that have just arrived, one is read at a time.
+        time.sleep(0.1)
         sink.go_on.set()
         sink.wait(lambda: len(sink.poses) == 51)
         most = running.status().queue['most_datagrams_at_once']

@@ -27,9 +27,7 @@ MISSING = [
     'calibrate imu no/such --body b --imu /x', 'calibrate base no/such --body b --placements p',
     'calibrate world no/such --reference p', 'rgbd_play no/such', 'motive_sim --scenario no/such',
     'rgbd_sim --scenario no/such', 'imu_sim --scenario no/such', 'demo --params-file no/such',
-    'parameters --check no/such',
-    *(pytest.param(f'{node} --ros-args --params-file no/such', marks=pytest.mark.ros)
-      for node in NODES)]
+    'parameters --check no/such']
 #: Commands that end by themselves: Ctrl-C gives 130. The others run until they are stopped: 0.
 ENDING = ('demo', 'rgbd_demo', 'doctor', 'record', 'report', 'export', 'calibrate', 'gantry',
           'mocap_control', 'topics', 'parameters', 'compile')
@@ -88,18 +86,32 @@ def test_a_wrong_word_is_one_line_with_what_is_allowed(line, said, monkeypatch, 
 
 
 @pytest.mark.parametrize('line', MISSING)
-def test_a_missing_file_is_one_line_that_names_it(line):
-    name = line.partition(' ')[0]
-    done = subprocess.run([sys.executable, '-m', 'optitrack_vrpn', *shlex.split(line)], cwd=ROOT,
-                          capture_output=True, text=True, timeout=60)
+def test_a_missing_file_is_one_line_that_names_it(line, monkeypatch, capsys):
+    code, out, err = run_here(shlex.split(line), monkeypatch, capsys)
+    assert (code, out) == (64, ''), err
+    said, = err.splitlines()
+    assert said.startswith(f'{line.partition(" ")[0]}: ') and 'no/such' in said
+    assert 'Errno' not in said
+
+
+@pytest.mark.ros
+@pytest.mark.parametrize('node', NODES)
+def test_a_missing_parameter_file_is_one_line_that_names_it(node):
+    # In a process of its own: a node takes over the signals and the domain of its process.
+    done = subprocess.run(
+        [sys.executable, '-m', 'optitrack_vrpn', node, '--ros-args', '--params-file', 'no/such'],
+        cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (64, ''), done.stderr
     said, = done.stderr.splitlines()
-    assert said.startswith(f'{name}: ') and 'no/such' in said and 'Errno' not in said
+    assert said.startswith(f'{node}: ') and 'no/such' in said and 'Errno' not in said
 
 
-@pytest.mark.parametrize('where', [
-    'optitrack_vrpn.core.errors', 'optitrack_vrpn.cli.arguments', ''])
-@pytest.mark.parametrize('name', NAMES)
+#: A command that ends by itself and one that does not, in the modules that all commands load.
+EARLY = [(name, module) for name in ('report', 'motive_sim') for module in (
+    'optitrack_vrpn.core.errors', 'optitrack_vrpn.cli.arguments')]
+
+
+@pytest.mark.parametrize('name, where', EARLY + [(name, '') for name in NAMES])
 def test_an_interrupt_while_modules_load_is_an_end_with_one_exit_code(name, where, tmp_path):
     module = next(tool.function for tool in TOOLS if tool.name == name).partition(':')[0]
     (tmp_path / 'sitecustomize.py').write_text(

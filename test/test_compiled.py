@@ -132,8 +132,9 @@ def test_edited_sources_run_as_python(checkout):
 def test_what_is_installed_is_compiled_and_what_is_developed_is_not(checkout):
     pytest.importorskip('mypyc')
     assert python('setup.py', '-q', 'egg_info', folder=checkout).returncode == 0
-    assert python('setup.py', '-q', 'develop', '--install-dir', str(checkout), '--no-deps',
-                  first=[checkout], folder=checkout).returncode == 0
+    assert python('setup.py', '-q', 'develop', '--install-dir', str(checkout), '--script-dir',
+                  str(checkout / 'bin'), '--no-deps', first=[checkout],
+                  folder=checkout).returncode == 0
     assert built(checkout) == []
     run = install(checkout)
     assert run.returncode == 0, run.stderr

@@ -31,15 +31,6 @@ def test_a_table_fits_every_terminal(count, width, height, elapsed_s):
     assert lines[0].startswith('body')
 
 
-def test_three_bodies_show_whole_in_80_columns():
-    lines = table(rows(3), CLOCK, STATE, 80, 24)
-    assert [line.split()[0] for line in lines[2:5]] == [
-        'Demo_Body_1', 'Demo_Body_2', 'Demo_Body_3']
-    assert lines[0].split() == [
-        'body', 'poses', 'Hz', 'east', 'north', 'up', 'm', 'heading', 'TF']
-    assert lines[-1] == STATE and 'skew -52.583 ppm' in ' '.join(lines)
-
-
 def test_thirty_bodies_take_turns_in_24_rows():
     seen = set()
     for turn in range(4):
@@ -48,16 +39,6 @@ def test_thirty_bodies_take_turns_in_24_rows():
         assert re.search(r'^bodies \d+ to \d+ of 30$', '\n'.join(lines), re.MULTILINE)
         seen |= set(re.findall(r'^Demo_Body_\d+', '\n'.join(lines), re.MULTILINE))
     assert len(seen) == 30
-
-
-@pytest.mark.parametrize('columns, shown', [('40', False), ('', True)])
-def test_a_table_without_a_terminal_has_all_bodies_in_80_columns_or_as_asked(
-        columns, shown, monkeypatch, capsys):
-    monkeypatch.setenv('COLUMNS', columns)
-    lines = table(rows(30), CLOCK, STATE, *Screen().size())
-    assert sum(line.startswith('Demo_Body') for line in lines) == 30
-    assert ('heading' in lines[0]) is shown
-    assert max(map(len, lines)) <= int(columns or 80)
 
 
 class Terminal:
@@ -118,13 +99,6 @@ def test_a_table_is_drawn_over_the_last_one(monkeypatch, width, height, steps):
     assert sum(line.startswith('body ') for line in everything) == 1, '\n'.join(everything)
     names = [line.split()[0] for line in everything if line.startswith('Demo_Body_')]
     assert len(names) == len(set(names))
-
-
-def test_a_terminal_without_a_size_is_taken_for_80_by_24(monkeypatch):
-    monkeypatch.setattr('sys.stdout', type('Output', (), {
-        'isatty': staticmethod(lambda: True), 'fileno': staticmethod(lambda: 1)}))
-    monkeypatch.setattr(os, 'get_terminal_size', lambda fd: os.terminal_size((0, 0)))
-    assert Screen().size() == (80, 24)
 
 
 def test_what_is_piped_has_no_control_sequences(capsys):

@@ -80,19 +80,6 @@ def test_missing_and_old_tools_are_named_with_how_to_get_them(
     assert not list(checkout.glob('.venv*')), 'something was made all the same'
 
 
-def test_a_ros_that_pypi_does_not_have_is_told(checkout):
-    done = env(checkout, 'make', ROS_DISTRO='humble')
-    assert done.returncode == 2
-    assert not lacking(done.stderr, 'ROS_DISTRO is humble', 'PyPI', 'jazzy')
-
-
-def test_a_sourced_ros_without_rclpy_is_told(parts):
-    """Were it passed over, the user would wonder which ROS 2 runs."""
-    said = parts.fail(parts.from_sourced.ros_python)
-    assert 'AMENT_PREFIX_PATH=/opt/ros/none' in said and 'has no rclpy' in said
-    assert 'apt install ros-jazzy-rclpy' in said and 'OPTITRACK_VRPN_ROS=pypi' in said
-
-
 @pytest.fixture
 def parts(checkout, tmp_path, monkeypatch):
     """Load the modules of the copy, for what cannot be shown from outside."""
@@ -128,15 +115,6 @@ def machine(parts, **facts):
     given = {'version': '3.12.3', 'base': sys.executable, 'include': '/nowhere',
              'folder': '/x/.venv', **facts}
     return lambda: parts.from_pypi.need_machine(types.SimpleNamespace(**given))
-
-
-def test_machine_and_python_that_pypi_has_nothing_for_are_told(parts, monkeypatch):
-    monkeypatch.setattr(platform, 'machine', lambda: 'x86_64')
-    assert 'Python 3.10 to 3.14 is needed' in parts.fail(machine(parts, version='3.9.2'))
-    assert 'make PYTHON=' in parts.fail(machine(parts, version='3.15.0'))
-    assert 'sudo apt install python3-venv' in parts.fail(machine(parts, base=parts.bare_python))
-    monkeypatch.setattr(platform, 'machine', lambda: 'aarch64')
-    assert 'Linux on x86_64 only' in parts.fail(machine(parts))
 
 
 @pytest.mark.parametrize('name', ['Uni Köln', 'Uni_Köln', 'a b', "it's"])
@@ -216,27 +194,6 @@ def test_pip_s_configuration_reaches_uv(parts):
     assert parts.installer.translated("global.only-binary=':all:'\n") is None
 
 
-@pytest.mark.parametrize('uv_works', [True, False])
-def test_uv_installs_and_pip_where_uv_cannot(parts, monkeypatch, uv_works):
-    ran = []
-
-    def note(self, stage, command, hint='', shown=False, **options):
-        ran.append(os.path.basename(command[0]))
-        if ran[-1] == 'uv' and not uv_works:
-            raise parts.environment.EnvironmentFailure('no')
-    made = parts.environment.Environment('.venv', sys.executable)
-    monkeypatch.setattr(parts.environment.Environment, 'run', note)
-    monkeypatch.setattr(parts.installer.subprocess, 'run', lambda *_, **__: types.SimpleNamespace(
-        returncode=0, stdout=''))
-    uv = parts.installer.Uv(made)
-    made.install('a', 'key', 'x', uv=uv)
-    made.install('b', 'key', 'y', uv=uv)
-    # The first is pip, which fetches uv.
-    assert ran == (['python', 'uv', 'uv'] if uv_works else ['python', 'uv', 'python', 'python'])
-    assert made.done('a', 'key') and made.done('b', 'key')
-    assert not made.done('installing', 'b')
-
-
 # -- a ROS 2 that is sourced -------------------------------------------------------------------
 
 @pytest.fixture
@@ -286,9 +243,3 @@ def test_where_ros_is_sourced_both_targets_use_it_and_make_nothing_twice(checkou
     assert snapshot(checkout) == before
     where = env(checkout, 'where', **sourced)
     assert where.stdout == f'{checkout}/.venv-sourced/bin/python\n'
-
-
-def test_a_sourced_ros_can_be_done_without(checkout, sourced, tmp_path):
-    done = env(checkout, 'where', PATH=str(tmp_path), OPTITRACK_VRPN_ROS='pypi',
-               **{**sourced, 'ROS_DISTRO': 'iron'})
-    assert done.returncode == 2 and not lacking(done.stderr, 'iron', 'PyPI')

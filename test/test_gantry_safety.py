@@ -19,6 +19,11 @@ STOPS = (Mode.STOPPING, Mode.LOCK)
 EPSILON = 1e-7
 
 
+def near(one, other):
+    """Compare as ``pytest.approx`` does; a tenth of its time, of which a run has a million."""
+    return abs(one - other) <= EPSILON
+
+
 def log_uniform(rng, low, high):
     return low * (high / low) ** rng.random()
 
@@ -99,7 +104,7 @@ class Watched:
         axis, dt = self.axis, self.machine.dt
         limits, before, mode = axis.limits, axis.state, axis.mode
         offset, motor = axis.correction.offset, axis.position
-        assert motor == pytest.approx(self.expected, abs=EPSILON)    # continuous between cycles
+        assert near(motor, self.expected)    # continuous between cycles
         name = axis.settings.name
         measured = Measurement(motor, self.now) if self.visible else None
         feedback = Feedback(self.power, {name: self.switches}) if self.answers else None
@@ -108,13 +113,12 @@ class Watched:
         after = axis.state
         self.expected = cubic.at(dt)
         assert cubic.start == motor
-        assert self.expected == pytest.approx(axis.position, abs=EPSILON)
+        assert near(self.expected, axis.position)
         changed = axis.correction.offset - offset
         assert abs(changed) <= axis.settings.correction.max_step + EPSILON
         halted = axis.mode is Mode.EMERGENCY or periods * dt >= 1.0
         if halted:
-            assert after.velocity == 0.0 and axis.position - changed == pytest.approx(
-                motor, abs=EPSILON)
+            assert after.velocity == 0.0 and near(axis.position - changed, motor)
         else:
             assert abs(after.velocity - before.velocity) <= (
                 limits.acceleration * dt * (1 + 1e-5) + EPSILON)

@@ -17,6 +17,8 @@ import pytest
 
 DT = 0.01
 MS = 1_000_000
+#: Cycles without a signal after which the axis stops: short, so that a random run is short.
+LOSS_CYCLES = 20
 
 
 class Machine:
@@ -25,12 +27,17 @@ class Machine:
     def __init__(self, **correction):
         settings = settings_of('chaser_x').axes[0]
         self.axis = Axis(replace(
-            settings, correction=replace(settings.correction, **correction)), DT)
+            settings, correction=replace(settings.correction, **correction)), DT, LOSS_CYCLES)
         self.cycle = 0
         self.visible = True
 
-    def run(self, cycles):
+    def run(self, cycles, rest=10_000):
+        """Run cycles, or until so many have passed at rest: nothing happens by itself then."""
+        still = 0
         for _ in range(cycles):
+            still = 0 if self.axis.moving else still + 1
+            if still > rest:
+                return
             self.cycle += 1
             now = self.cycle * DT
             self.axis.step(now, Measurement(
@@ -107,7 +114,7 @@ def test_random_commands_move_nothing_while_mocap_is_lost(part):
                     if lost and not machine.visible:
                         assert reason, 'no motion begins'
                         refused += 1
-            machine.run(chance.choice([1, 20, 150, 400]))
+            machine.run(chance.choice([1, 20, 150, 400]), rest=LOSS_CYCLES + 10)
             if machine.visible:
                 lost = False
             elif closed and not axis.tracking:

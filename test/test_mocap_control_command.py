@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 from conftest import lacking
-from control_graph import hide, Systems, Tool
+from control_graph import Systems, Tool
 from optitrack_vrpn.control import command as mocap_control
 from optitrack_vrpn.control.controller_ros import MocapController
 import pytest
@@ -147,19 +147,6 @@ def test_the_generation_of_2021_is_spoken_too(seed_environment, tmp_path):
         assert 'ACK_START (seed)' in output
     finally:
         systems.end()
-
-
-def test_a_namespace_may_be_written_with_slashes_or_without():
-    parse = mocap_control.make_parser().parse_args
-    for text, name in (('lab', '/lab'), ('/lab/east/', '/lab/east'), ('/', ''), ('', '')):
-        assert parse(['status', '--namespace', text]).namespace == name
-
-
-def test_without_messages_it_says_what_to_install(monkeypatch, capsys):
-    hide(monkeypatch, 'mocap4r2_control_msgs', 'mocap_control_msgs')
-    assert mocap_control.main(['status']) == 2
-    said = capsys.readouterr().err
-    assert 'make env' in said or 'sudo apt install' in said
 
 
 def test_another_generation_than_the_installed_one_is_explained(capsys):

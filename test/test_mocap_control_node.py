@@ -8,7 +8,6 @@ import threading
 from control_graph import (
     ACK_START, ACK_STOP, Controller, hide, latched, old_messages, START, STOP)
 from mocap4r2_control_msgs.msg import Control
-from optitrack_vrpn.control.endpoint_ros import find_dialects
 from optitrack_vrpn.control.participant_ros import ControlledLifecycleNode
 from optitrack_vrpn.control.protocol import ControlConfig, GENERATIONS
 from optitrack_vrpn.core.errors import ConfigurationError, TransportError
@@ -278,34 +277,6 @@ def test_a_command_in_two_generations_is_acknowledged_in_both(
 
 # -- generations and parameters -------------------------------------------------------------------
 
-def test_the_installed_packages_are_of_two_generations():
-    dialects, problems = find_dialects(['auto'])
-    assert [dialect.generation.name for dialect in dialects] == ['mocap4r2', 'mocap']
-    assert not problems
-    for dialect in dialects:
-        message = dialect.write(2, Control().stamp, 'me', 's', ['a', 'b'])
-        read = dialect.read(message)
-        assert (read.control_type, read.source, read.session_id, read.systems) == (
-            2, 'me', 's', ('a', 'b'))
-        assert dialect.read_info(dialect.write_info('me', ['/x'])) == ('me', ['/x'])
-
-
-def test_parameters_choose_generations_and_are_fixed(controller, make):
-    node = make('chosen', parameter_overrides=[Parameter('control.generations', value=['mocap'])])
-    assert node.mocap_control.generations == ('mocap',)
-    changed = node.set_parameters([Parameter('control.generations', value=['auto'])])
-    assert not changed[0].successful
-    assert {'/mocap_control', '/mocap_environment'} <= {
-        publisher.topic_name for publisher in node.publishers}
-
-
-@pytest.mark.parametrize('none', ['', 'none'])
-def test_no_generation_is_a_choice(make, capfd, none):
-    node = make('alone', parameter_overrides=[Parameter('control.generations', value=[none])])
-    assert node.mocap_control.generations == ()
-    assert node.trigger_configure() is TransitionCallbackReturn.SUCCESS
-    assert 'mocap control' not in capfd.readouterr().err
-
 
 def test_a_wrong_parameter_is_named_and_configure_fails(make, capfd):
     node = make('wrong', parameter_overrides=[Parameter('control.generations', value=['mocap5'])])
@@ -325,20 +296,3 @@ def test_without_any_messages_the_node_works_and_says_so_once(
     assert node.trigger_activate() is TransitionCallbackReturn.SUCCESS
     node.set_info_topics(['/x'])
     assert capfd.readouterr().err.count('mocap control is off') == 1
-
-
-def test_a_generation_that_was_named_and_is_missing_is_named(make, monkeypatch, capfd):
-    hide(monkeypatch, 'mocap4r2_control_msgs')
-    node = make('half', control=ControlConfig(generations=('mocap4r2', 'seed', 'mocap')))
-    assert node.mocap_control.generations == ('mocap',)
-    logged = capfd.readouterr().err
-    assert 'mocap4r2_control_msgs (for mocap4r2)' in logged
-    assert 'of generation mocap' in logged
-
-
-def test_a_package_of_that_name_with_other_fields_is_not_spoken(monkeypatch, make, capfd):
-    monkeypatch.setattr(
-        Control, 'get_fields_and_field_types', classmethod(lambda cls: {'x': 'int8'}))
-    node = make('puzzled', control=NEW_ONLY)
-    assert node.mocap_control.generations == ()
-    assert 'no known generation' in capfd.readouterr().err

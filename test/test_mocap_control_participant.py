@@ -209,14 +209,3 @@ def test_a_transition_that_does_not_fit_is_refused_and_ends_nothing(systems, con
     assert not controller.call(ChangeState, '/cam_1/change_state', request).success
     assert controller.state(CAM_1) == 'active'
     assert systems.running('cam_1')
-
-
-def test_messages_that_mean_nothing_are_ignored(systems, controller):
-    controller.send(7, ['cam_1'])
-    controller.send(-128, [])
-    controller.send(ACK_START, ['cam_1'])
-    controller.publisher.publish(b'\x00\x01\x00\x00\x02')      # no Control message at all
-    assert controller.spin_until(lambda: controller.acks)       # its own
-    controller.acks.clear()
-    controller.obeyed(START, 'cam_1')
-    assert 'unknown type 7' in systems.log('cam_1')

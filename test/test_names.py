@@ -98,42 +98,12 @@ def test_a_body_cannot_take_another_ones_ned_frame_or_the_worlds():
     assert table.assign('optitrack').frames['body'] == 'optitrack_2'
 
 
-def test_a_users_own_name_is_used():
-    assert NameTable(TEMPLATES).assign('Rigid Body 1', 'cf1').topics['pose'] == 'cf1/pose'
-
-
-def test_the_original_packages_names_are_one_setting_away():
-    table = NameTable(NameTemplates({'pose': '{body}_enu', 'pose_ned': '{body}_ned'},
-                                    {'body': '{body}', 'body_ned': '{body}_ned'}))
-    assert table.assign('Umbrella').topics == {'pose': 'Umbrella_enu', 'pose_ned': 'Umbrella_ned'}
-
-
 @pytest.mark.parametrize('template', ['{body}/{other}', '{}/pose', '{body}//pose',
                                       '{body}/1', '{body} pose', '{body}/', '1{body}',
                                       '~{body}', '~', '/~/{body}', 'a/~/{body}', '~//{body}'])
 def test_bad_topic_templates_are_refused(template):
     with pytest.raises(ConfigurationError, match='template of pose'):
         NameTemplates({'pose': template}, {'body': '{body}'})
-
-
-@pytest.mark.parametrize('template', ['{body}', '/lab/{body}/pose', '~/{body}/pose'])
-def test_topics_may_be_relative_absolute_or_private(template):
-    made = NameTable(NameTemplates({'pose': template}, {})).assign('wand').topics['pose']
-    assert made == template.replace('{body}', 'wand')
-
-
-def test_every_wrong_template_is_told_at_once():
-    with pytest.raises(ConfigurationError) as caught:
-        NameTemplates({'pose': '{a}', 'twist': '{b}'}, {'body': '{c}', 'body_ned': '{c}'})
-    assert len(str(caught.value).splitlines()) == 5
-
-
-@pytest.mark.parametrize('templates, example', [
-    (({'pose': '{a}'}, {}), "'{body}/pose'"), (({}, {'body': '{a}'}), "'lab/{body}'")])
-def test_the_example_for_a_wrong_template_is_of_its_kind(templates, example):
-    with pytest.raises(ConfigurationError) as caught:
-        NameTemplates(*templates)
-    assert str(caught.value).endswith(example)
 
 
 def test_templates_that_make_one_name_of_two_are_refused():

@@ -5,10 +5,9 @@
 from dataclasses import replace
 import math
 import socket
-import sys
 
 from natnet_kit import client_config, following, simulated, Sink
-from optitrack_vrpn.core.errors import BackendUnavailableError, ConfigurationError, TransportError
+from optitrack_vrpn.core.errors import TransportError
 from optitrack_vrpn.core.severity import INFO
 from optitrack_vrpn.drivers.automatic_io import AutomaticSource
 from optitrack_vrpn.drivers.choice import Patience
@@ -16,11 +15,11 @@ from optitrack_vrpn.drivers.config import ClientConfig
 from optitrack_vrpn.drivers.link import LinkState
 from optitrack_vrpn.drivers.natnet import codec
 from optitrack_vrpn.drivers.natnet.client_io import (
-    choose_server, NatNetClient, without_ended_recordings)
+    choose_server, without_ended_recordings)
 from optitrack_vrpn.drivers.natnet.messages import MessageId, ServerInfo
 from optitrack_vrpn.drivers.natnet.settings import NatNetConfig
 from optitrack_vrpn.drivers.table import (
-    client_of, make_source, protocols_of, source_settings, SourceOptions)
+    client_of, protocols_of, source_settings, SourceOptions)
 from optitrack_vrpn.sim.scenario_io import Network
 from optitrack_vrpn.stream.clock.hostclock_io import HostClock
 from optitrack_vrpn.stream.config import PipelineConfig
@@ -160,29 +159,6 @@ def test_missing_or_unreadable_descriptions_are_reported(damaged):
         assert not sink.bodies
 
 
-def test_markers_come_on_request_and_are_no_poses():
-    with simulated(natnet={'markers': 3}) as server:
-        with following(server) as (sink, _):
-            sink.wait_for_bodies()
-            assert not sink.markers
-        make = server.serving('natnet').world.frame
-        server.serving('natnet').world.frame = lambda *args: make(*args)._replace(bodies=[])
-        with following(server, {'wanted': ['markers']}) as (sink, client):
-            sink.wait(lambda: len(sink.markers) > 5)
-            assert [(marker.body, marker.member) for marker in sink.markers[0]] == [
-                (body, member) for body in (1, 2) for member in (1, 2, 3)]
-            assert client.status().state is not LinkState.STREAMING
-
-
-def test_a_played_take_is_not_live():
-    with simulated(natnet={'edit_mode': True}) as server:
-        for playback in (False, True):
-            with following(server, {'playback': playback}) as (sink, _):
-                sink.wait_for('plays a take')
-                sink.wait_for_bodies()
-                assert {body.valid for body in sink.bodies} == {playback}
-
-
 @pytest.mark.parametrize(('waiting', 'sent'), [
     (['SetRecordTakeName,a', 'StartRecording'], ['SetRecordTakeName,a', 'StartRecording']),
     (['StopRecording'], ['StopRecording']),
@@ -237,29 +213,6 @@ def test_other_hosts_are_refused_and_rubbish_harms_nothing():
         sink.wait_for_bodies()
         assert client.status().unexpected_peers == 20
         assert client.status().sessions == 1
-
-
-def test_a_silent_server_is_reported_and_tried_again():
-    with following(free_port(), attempt_s=0.2) as (sink, client):
-        sink.wait_for('NatNet command port')
-        sink.wait(lambda: client.status().failures >= 2)
-
-
-def test_a_server_that_answers_without_frames_is_reported_with_the_port_of_its_frames():
-    """As behind a NAT that passes answers only."""
-    with simulated(paced=False) as server, following(server) as (sink, _):
-        port = server.serving('natnet').data_port
-        sink.wait_for(f'UDP from port {port} of 127.0.0.1')
-
-
-def test_a_server_that_is_too_old_is_reported_as_such():
-    too_old = codec.encode_server_info(ServerInfo('Motive', (1, 5, 0, 0), (2, 5), 0, 0, None, ''))
-
-    def refuse(data, answer):
-        answer(too_old)
-    with Relay(free_port(), refuse) as relay, following(relay.port, attempt_s=0.2) as (sink, _):
-        sink.wait_for('speaks NatNet 2.5')
-        assert not sink.said('did not answer')
 
 
 @pytest.mark.parametrize('addresses, chosen', [
@@ -324,33 +277,6 @@ def test_auto_passes_no_frame_before_its_connection():
         sink.wait_for_bodies()
     assert sink.frames_before == 0
     assert sink.states[sink.states.index(LinkState.CONNECTED) + 1] is LinkState.STREAMING
-
-
-def test_auto_refuses_a_missing_vrpn_backend(monkeypatch):
-    monkeypatch.setitem(sys.modules, 'vrpn', None)
-    config = replace(client_config(), backend='python_vrpn', trackers=('wand',))
-    with pytest.raises(BackendUnavailableError, match='python-vrpn'):
-        make_source('auto', config, source_settings(), Sink())
-
-
-@pytest.mark.parametrize('wrong', [
-    {'bitstream': '9'}, {'bitstream': '1.0'}, {'group': '10.0.0.1'}, {'transport': 'tcp'},
-    {'port': 0}])
-def test_impossible_settings_are_refused(wrong):
-    with pytest.raises(ConfigurationError):
-        NatNetConfig(**wrong)
-
-
-def test_a_vrpn_server_cannot_be_searched():
-    with pytest.raises(ConfigurationError, match='set protocol to natnet'):
-        make_source('vrpn', client_config('auto'), source_settings(), Sink())
-
-
-def test_a_stopped_client_cannot_be_started():
-    client = NatNetClient(client_config(), NatNetConfig(), Sink())
-    client.stop()
-    with pytest.raises(TransportError):
-        client.start()
 
 
 def test_a_stream_that_ended_is_replaced_by_that_of_the_other_protocol():

@@ -6,15 +6,12 @@ from pathlib import Path
 import re
 
 from conftest import lacking
-from optitrack_vrpn.core.settings.parameters import parameters_of
-from optitrack_vrpn.node.settings import NodeSettings
 from pipeline_kit import pose_report
 import pytest
 import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 CONFIG = ROOT / 'config' / 'optitrack_vrpn.yaml'
-TABLE = parameters_of(NodeSettings)
 
 
 FILE = """
@@ -66,17 +63,6 @@ def test_a_file_is_read_with_whole_numbers_empty_lists_and_any_body(ros, tmp_pat
         assert not any('ghost' in one.topic_name for one in here.node.publishers)
         assert made.pipeline.body.max_speed == 20.0 and made.pipeline.body.acquire_frames == 5
         assert made.settings.client.link.retry_max_s == 2.0
-
-
-@pytest.mark.ros
-def test_topics_may_be_in_the_private_namespace_of_the_node(ros):
-    given_ = {'server': '127.0.0.1', 'port': 9, 'topics.pose': '~/{body}/pose'}
-    with ros.NodeHere(given_, spin=False, namespace='/lab') as here:
-        assert here.node.trigger_configure().name == 'SUCCESS'
-        report = pose_report('wand', 0, (1.0, 2.0, 3.0))
-        here.node.receive([report], 0, 0)
-        wanted = {'/lab/optitrack_vrpn/wand/pose', '/lab/wand/pose_ned'}
-        ros.wait_until(lambda: wanted <= {one.topic_name for one in here.node.publishers})
 
 
 @pytest.mark.ros
@@ -137,16 +123,6 @@ def test_all_wrong_values_of_a_file_are_reported(
             node.wait_for(rf'ERROR.*cannot configure: .*{re.escape(name)}(?!\w)')
         # What ROS can set needs no restart, but a wrong name stays wrong.
         assert node.end()[0] == 0
-
-
-@pytest.mark.ros
-@pytest.mark.parametrize('arguments', [
-    ['--params-file', 'no/such/file.yaml'], ['-p', 'port'], ['-p', 'port:=[1,']])
-def test_an_unreadable_command_line_ends_with_code_64(ros, arguments):
-    with ros.NodeProcess(*arguments) as node:
-        assert node.process.wait(15.0) == 64
-        node.wait_for('optitrack_vrpn_node: ')
-        assert 'Traceback' not in node.log
 
 
 @pytest.mark.ros

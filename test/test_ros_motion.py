@@ -184,23 +184,6 @@ def test_diagnostics_of_natnet_name_connection_clock_and_bodies(motive):
                 'arrival_jitter_p99_us'} <= set(clock)
 
 
-def test_the_rate_of_a_display_is_a_warning():
-    with MotiveSimServer(scenario_from_mapping({'bodies': ['wand', 'hoop'], 'rate': 60}),
-                         port=0) as sim, node_of(sim), Observer() as observer:
-        topic = observer.listen(DiagnosticArray, '/diagnostics', 10)
-
-        def bodies():
-            return [status for message in topic.messages()[-1:] for status in message.status
-                    if 'body' in status.name]
-
-        def all_are(level):
-            return len(bodies()) == 2 and all(body.level == level for body in bodies())
-        wait_until(lambda: all_are(DiagnosticStatus.WARN), 15.0, 'warnings')
-        assert all('set expected_rate_hz: 60' in body.message for body in bodies())
-        assert observer.set(expected_rate_hz=60.0) == ''
-        wait_until(lambda: all_are(DiagnosticStatus.OK), 15.0, 'no more warnings')
-
-
 def test_odometry_can_be_switched_on_while_the_node_is_active(motive):
     with node_of(motive) as here, Observer() as observer:
         wait_until(lambda: '/wand/pose' in observer.topics(), what='the topic')

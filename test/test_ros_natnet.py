@@ -12,7 +12,6 @@ from optitrack_vrpn.drivers.natnet import codec
 from optitrack_vrpn.sim.motion import arranged
 from optitrack_vrpn.stream.server_data import POINT
 import pytest
-from rclpy.parameter import Parameter
 from rclpy.qos import QoSProfile
 from relay_kit import Relay
 from rosgraph import NodeHere, NodeProcess, Observer, position, stamp_ns, wait_until
@@ -97,17 +96,6 @@ def test_markers_are_published_on_request(observer):
         points = [POINT.unpack_from(bytes(cloud.data), i * cloud.point_step)
                   for i in range(cloud.width)]
         assert [(point[3], point[4]) for point in points] == [(1, n) for n in (1, 2, 3, 4)]
-
-
-def test_markers_cannot_be_switched_on_while_running(observer):
-    with simulated(['wand'], rate=50, natnet={'markers': 4}) as server:
-        with following(server, outputs=['pose']) as here:
-            observer.poses('/wand/pose').wait(3)
-            reason = here.run(lambda: here.node.set_parameters([
-                Parameter('outputs', value=['pose', 'markers'])])[0].reason)
-            assert 'it up first' in reason
-            assert here.run(lambda: here.node.set_parameters([
-                Parameter('outputs', value=['pose', 'status'])])[0].successful)
 
 
 def test_sessions_are_not_recorded_in_motive_by_default(observer):

@@ -7,8 +7,6 @@ import signal
 import time
 
 from conftest import BOTH_PROTOCOLS
-from optitrack_vrpn.sim.scenario_io import named_bodies, Scenario
-from optitrack_vrpn.sim.server_io import MotiveSimServer
 import pytest
 from rosgraph import NodeProcess, port_parameters, silence, stamp_ns, wait_until
 from server_kit import free_port
@@ -182,43 +180,3 @@ def test_a_parameter_file_for_other_nodes_is_reported(tmp_path):
         node.wait_for(
             r'WARN.*wrong\.yaml.*/optitrack, /lab/optitrack_vrpn.*/here/optitrack_vrpn')
         assert node.log.count('wrong.yaml') == 1
-
-
-DOTTED = {
-    # how a body with a dot is written in the file, and what becomes of the one after it
-    "      'drone?1': {name: d1}\n      'a': {name: cf1}\n": ['/cf1/pose', '/d1/pose'],
-    "      'a': {name: cf1}\n    bodies.drone.1.name: d1\n": ['/cf1/pose', '/d1/pose'],
-    "      'drone.1': {name: d1}\n      'a': {name: cf1}\n": ['/a/pose', '/d1/pose'],
-}
-
-
-@pytest.mark.parametrize('how', DOTTED, ids=['pattern', 'whole key', 'nested'])
-def test_a_body_with_a_dot_in_its_name_in_a_parameter_file(user, tmp_path, how):
-    file = tmp_path / 'mine.yaml'
-    bodies = named_bodies(['drone.1', 'a'])
-    with MotiveSimServer(Scenario(bodies=bodies), port=0) as server:
-        file.write_text(
-            '/**:\n  ros__parameters:\n    server: 127.0.0.1\n    autostart: true\n'
-            f'    port: {server.port}\n    outputs: [pose, tf]\n    bodies:\n{how}')
-        with NodeProcess('--params-file', file) as node:
-            wait_until(lambda: user.topics() == DOTTED[how], 30.0, 'topics of both bodies')
-            if '/a/pose' in DOTTED[how]:
-                node.wait_for(r"'drone\.a' .*mean 'a'\?", 30.0)
-
-
-def test_autostart_can_stop_in_inactive(user):
-    with at(free_port(), '-p', 'autostart:=true', '-p', 'activate:=false') as node:
-        node.wait_for('requesting: ')
-        assert user.state() == 'inactive'
-        assert user.transition('activate')
-        assert user.state() == 'active'
-
-
-def test_autostart_with_a_wrong_parameter_stays_unconfigured(user):
-    with at(0, '-p', 'autostart:=true') as node:
-        node.wait_for(r'cannot configure: port is 0; allowed: 1 to 65535')
-        node.wait_for('autostart stops: configure failed')
-        assert node.log.count('port is 0') == 1
-        assert user.state() == 'unconfigured'
-        assert user.set(port=free_port()) == ''
-        assert user.transition('configure')

@@ -2,18 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The node in this process: failures around it, and settings that take effect at once."""
 
-import contextlib
 import itertools
 import threading
-from types import SimpleNamespace
 
-from conftest import lacking
-from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
-from lifecycle_msgs.srv import ChangeState
+from diagnostic_msgs.msg import DiagnosticStatus
 from node_kit import bug, held, logged, parameters, refusing, released, WatchedNode
 from optitrack_vrpn.core.errors import OptitrackVrpnError
-from optitrack_vrpn.core.severity import INFO
-from optitrack_vrpn.drivers.link import link_event, LinkState
 from optitrack_vrpn.drivers.table import make_source
 from optitrack_vrpn.guests.machine.axis_bridge_ros import AxisBridge
 from optitrack_vrpn.guests.machine.gantry_controller_ros import GantryController
@@ -25,9 +19,9 @@ from rcl_interfaces.msg import SetParametersResult
 from rclpy.clock import ClockType
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.parameter import Parameter
-from rclpy.qos import DurabilityPolicy, QoSPolicyKind, QoSProfile
+from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.timer import Timer
-from rosgraph import NodeHere, Observer, silence, stamp_ns, wait_until
+from rosgraph import NodeHere, silence, stamp_ns, wait_until
 
 pytestmark = [pytest.mark.ros, pytest.mark.network]
 LATCHED = QoSProfile(depth=10, durability=DurabilityPolicy.TRANSIENT_LOCAL)
@@ -55,50 +49,6 @@ def test_autostart_tells_of_an_activation_that_fails(user, console, error, after
     with NodeHere(parameters(3883, autostart=True), cls=WatchedNode, sending=failing):
         logged(console, f'autostart stops: activate failed; the node is {after}')
         assert user.state() == after
-
-
-def test_hints_contain_the_full_name_of_the_node(console):
-    with NodeHere(parameters(3883), namespace='/lab'):
-        logged(console, 'ros2 lifecycle set /lab/optitrack_vrpn configure, then activate')
-    with NodeHere(parameters(3883, server='motive pc', autostart=True), namespace='/lab'):
-        logged(console, 'then run ros2 lifecycle set /lab/optitrack_vrpn configure')
-
-
-def test_a_transition_out_of_turn_is_refused_in_plain_words(user, console):
-    with NodeHere(parameters(3883)):
-        assert not user.transition('activate')
-        logged(console, 'activate refused')
-        by_label = ChangeState.Request()
-        by_label.transition.label = 'deactivate'
-        assert not user.call(
-            ChangeState, '/optitrack_vrpn/change_state', by_label).success
-        assert user.transition('configure')
-
-
-def test_a_requested_end_is_logged_in_one_word(user, console):
-    with NodeHere(parameters(3883)) as here:
-        assert user.transition('configure')
-        assert user.transition('cleanup')
-        here.node.link_changed(link_event(LinkState.STOPPED, 'stopped', INFO))
-        assert 'stopped: stopped' not in logged(console, 'stopped')
-
-
-def test_settings_that_match_no_body_are_named(motive, console):
-    given = {'bodies.rigid body 1.name': 'cf1', 'bodies.deny': ['Wnad*', 'wand']}
-    with NodeHere({**parameters(motive('Rigid Body 1', 'wand'), autostart=True), **given}):
-        said = logged(console, "'Wnad*' in bodies.deny")
-        assert not lacking(said, "'rigid body 1'", "mean 'Rigid Body 1'?")
-
-
-def test_diagnostics_report_that_no_body_is_selected(motive):
-    with NodeHere(parameters(
-            motive('wand'), autostart=True, **{'bodies.allow': ['dwan']})), Observer() as observer:
-        topic = observer.listen(DiagnosticArray, '/diagnostics', 10)
-
-        def frames():
-            return [status.message for message in topic.messages() for status in message.status
-                    if status.name.endswith(': frames') and status.level == status.WARN]
-        assert 'bodies.allow' in wait_until(frames, 20.0, 'a warning')[-1]
 
 
 def test_a_frame_lost_to_a_bug_costs_no_other(user, motive, console):
@@ -247,16 +197,6 @@ def test_an_outage_is_logged_again_after_the_node_is_configured_again(
             logged(console, 'stopped')
 
 
-def test_an_early_report_of_a_mismatch_is_logged(motive, console):
-    """The executor may take the event while another thread still creates the publisher."""
-    def early(topic, options):
-        if topic == 'wand/pose':
-            options['event_callbacks'].incompatible_qos(
-                SimpleNamespace(last_policy_kind=QoSPolicyKind.RELIABILITY))
-    with NodeHere(parameters(motive('wand'), autostart=True), cls=WatchedNode, creating=early):
-        assert 'cannot be published' not in logged(console, 'a subscriber of /wand/pose')
-
-
 def test_a_timer_that_an_executor_has_found_due_can_be_called_after_a_cleanup():
     """An executor of several threads calls it then; an exception would end the executor."""
     with NodeHere(parameters(3883), spin=False) as here:
@@ -348,16 +288,6 @@ def test_no_timer_follows_the_system_clock(cls):
     """Set back by an hour, it would stop them for an hour."""
     with NodeHere({'autostart': True}, spin=False, cls=cls) as here:
         assert {timer.clock.clock_type for timer in here.node.timers} == {ClockType.STEADY_TIME}
-
-
-def test_a_signal_during_configure_is_no_error(console):
-    def ending(*_):
-        here.context.try_shutdown()
-        raise RuntimeError('context is invalid')
-    with NodeHere(parameters(3883), spin=False, source_of=ending) as here, \
-            contextlib.suppress(RuntimeError):
-        here.node.trigger_configure()    # the state cannot be announced either
-    assert 'Traceback' not in console.unread()
 
 
 def test_cleanup_does_not_wait_for_new_publishers(

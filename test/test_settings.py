@@ -4,12 +4,11 @@
 
 from dataclasses import dataclass, replace
 import math
-import re
 
 from conftest import lacking, lacking_in_lines
 from hypothesis import given, strategies as st
 from optitrack_vrpn.core.errors import ConfigurationError
-from optitrack_vrpn.core.settings.documents import markdown_table, parameter_file
+from optitrack_vrpn.core.settings.documents import parameter_file
 from optitrack_vrpn.core.settings.parameters import parameters_of, sift, unknown
 from optitrack_vrpn.core.settings.schema import Change, checked, section, setting
 from optitrack_vrpn.node.settings import NodeSettings
@@ -62,16 +61,6 @@ def messages(cls, values, prefix=''):
 
 # -- names and values -----------------------------------------------------------------------------
 
-def test_fields_become_parameters_and_nested_dataclasses_sections():
-    assert [each.name for each in parameters_of(Robot)] == NAMES
-    assert [each.name for each in parameters_of(Robot, 'a.')] == [f'a.{name}' for name in NAMES]
-    by_name = {each.name: each for each in parameters_of(Robot)}
-    assert by_name['joints'].default == 4 and by_name['arm.joints'].default == 6
-    assert [by_name[name].type_name for name in ('name', 'wheels', 'origin', 'arm.joints', 'log'
-                                                 's.on', 'length')] == [
-        'string', 'string[]', 'double[]', 'int', 'bool', 'double']
-    assert by_name['wheels'].ros_default == [''] and by_name['origin'].ros_default == [0.0] * 3
-
 
 def test_values_reach_the_field_that_their_name_says():
     made, wrong = sift(Robot, {
@@ -83,11 +72,6 @@ def test_values_reach_the_field_that_their_name_says():
         left=Arm(length=2.0, joints=4))
     assert isinstance(made.arm.length, float) and isinstance(made.origin[0], float)
     assert sift(Robot, {}) == (Robot(), [])
-
-
-@pytest.mark.parametrize('empty', [[], [''], None, ()])
-def test_an_empty_list_can_be_written_in_several_ways(empty):
-    assert sift(Robot, {'wheels': empty})[0].wheels == ()
 
 
 def test_all_wrong_values_are_reported_at_once():
@@ -172,102 +156,3 @@ def test_the_yaml_file_holds_every_parameter_with_its_description_right_above():
     at = lines.index('      length: 1.5')
     assert lines[at - 1] == '      # its length (0.1 to 9 m)'
     assert '      # a note' in lines and max(map(len, lines)) <= 99
-
-
-def test_the_table_marks_what_is_fixed():
-    table = markdown_table(parameters_of(Robot))
-    assert '| `arm.length` | `1.5` | 0.1 to 9 m | its length |' in table
-    assert '| `joints`\\* | `4` | 1 to 9 |' in table
-    assert '| `logs.on`\\*\\* | `false` |  | write a log \\| or not |' in table
-    assert re.findall(r'^(\S*) (fixed|read)', table, re.MULTILINE) == [
-        ('\\*', 'fixed'), ('\\*\\*', 'read')]
-
-
-# -- in a node ------------------------------------------------------------------------------------
-
-@pytest.fixture
-def make_node():
-    """Make plain rclpy nodes with parameters from a command line."""
-    rclpy = pytest.importorskip('rclpy')
-    context = rclpy.Context()
-    nodes = []
-
-    def make(*arguments, **kwargs):
-        given_ = [word for argument in arguments for word in ('-p', argument)]
-        nodes.append(rclpy.create_node(
-            'robot', context=context, cli_args=['--ros-args', *given_], **kwargs))
-        return nodes[-1]
-    context.init()
-    yield make
-    for node in nodes:
-        node.destroy_node()
-    context.shutdown()
-
-
-def set_parameter(node, name, value):
-    """Set one parameter; gives the reason of a refusal, or ''."""
-    from rclpy.parameter import Parameter
-    (result,) = node.set_parameters([Parameter(name, value=value)])
-    assert result.successful is not bool(result.reason)
-    return result.reason
-
-
-@pytest.mark.ros
-def test_a_node_reads_its_settings_with_whole_numbers_and_empty_lists(make_node):
-    from optitrack_vrpn.node.base.settings_ros import declare_settings, read_settings
-    node = make_node('b.arm.length:=5', "b.wheels:=['']", 'b.origin:=[1.0, 2.0, 3.0]',
-                     'other:=3')
-    node.declare_parameter('other', 1)
-    declare_settings(node, Robot, 'b')
-    assert read_settings(node, Robot, 'b') == Robot(
-        arm=Arm(length=5.0), origin=(1.0, 2.0, 3.0))
-
-
-@pytest.mark.ros
-@pytest.mark.parametrize('undeclared', [False, True])
-def test_a_node_reports_all_wrong_parameters(make_node, undeclared):
-    from optitrack_vrpn.node.base.settings_ros import declare_settings, read_settings
-    node = make_node(
-        'arm.length:=50.0', 'arm.jonts:=3', 'grip:=frim', 'wheels:=[1, 2]', 'xyzzy:=1',
-        allow_undeclared_parameters=undeclared)
-    declare_settings(node, Robot)
-    with pytest.raises(ConfigurationError) as caught:
-        read_settings(node, Robot)
-    assert not lacking_in_lines(
-        str(caught.value).splitlines(), ['wheels is [1, 2]', "such as ['a', 'b']"],
-        ['arm.length is 50.0; allowed: 0.1 to 9 m'],
-        ["grip is 'frim'; allowed: soft, firm", "mean 'firm'?"],
-        ["'arm.jonts'", "mean 'arm.joints'?"])
-
-
-@pytest.mark.ros
-def test_descriptors_state_type_range_and_when_it_may_change(make_node):
-    from optitrack_vrpn.node.base.settings_ros import declare_settings
-    node = make_node('joints:=99')
-    declare_settings(node, Robot)
-    described = node.describe_parameter('arm.length')
-    assert described.description == 'its length [m]'
-    assert described.additional_constraints.startswith('double; 0.1 to 9 m; ')
-    assert described.floating_point_range[0].to_value == 9.0
-    assert node.describe_parameter('arm.joints').integer_range[0].from_value == 1
-    assert not node.describe_parameter('joints').integer_range    # rclpy would raise
-    assert 'read when' in node.describe_parameter('logs.on').additional_constraints
-
-
-@pytest.mark.ros
-def test_changes_at_run_time_are_checked_and_passed_on(make_node):
-    from optitrack_vrpn.node.base.settings_ros import declare_settings, follow_settings
-    node = make_node()
-    declare_settings(node, Robot)
-    configured = [True]
-    follow_settings(node, Robot, configured=lambda: configured[0])
-    assert set_parameter(node, 'arm.length', 5) == ''
-    assert 'Max: 9.0' in set_parameter(node, 'arm.length', 50.0)    # rclpy's own words
-    assert set_parameter(node, 'arm.length', 'long').startswith("arm.length is 'long'; it must")
-    assert set_parameter(node, 'grip', 'frim').endswith("mean 'firm'?)")
-    assert not lacking(
-        set_parameter(node, 'arm.length', 7.0), 'arm.length is 7; at most 1 m', '6 joints')
-    assert 'fixed while' in set_parameter(node, 'arm.joints', 3)
-    assert 'read-only' in set_parameter(node, 'logs.on', True)
-    configured[0] = False
-    assert set_parameter(node, 'arm.joints', 8) == ''

@@ -3,7 +3,6 @@
 """The tool motive_sim as a process: its first line, its exit and its errors."""
 
 import contextlib
-import os
 from pathlib import Path
 import re
 import select
@@ -11,15 +10,10 @@ import signal
 import socket
 import time
 
-from optitrack_vrpn.cli import files_io
-from optitrack_vrpn.cli.files_io import find_config
-from optitrack_vrpn.core.errors import ConfigurationError
 import pytest
 import rawvrpn
 from rawvrpn import RawClient
-from tool_kit import ROOT, start_tool
-
-SCENARIOS = 'scenarios/*.yaml'
+from tool_kit import start_tool
 
 
 @contextlib.contextmanager
@@ -90,37 +84,3 @@ def test_it_ends_at_once_although_a_client_on_tcp_does_not_read():
             code, _, err = end(tool)
             assert time.monotonic() - began < 2.0
     assert code == 0 and 'Traceback' not in err
-
-
-@pytest.mark.parametrize('arguments, said', [
-    (['--names', 'a'], '\n1 body at '), (['--bodies', '2'], '\n2 bodies at 120 Hz: ')])
-def test_it_ends_by_itself_when_the_duration_is_over(arguments, said):
-    with running('--port', '0', '--duration', '0.3', *arguments) as tool:
-        code, out, err = end(tool)
-    assert (code, err) == (0, '')
-    assert out.startswith('listening on 127.0.0.1:') and said in out
-
-
-@pytest.mark.parametrize('name', ['hard_day', 'hard_day.yaml', 'wireless'])
-def test_the_packages_own_scenarios_are_found_from_anywhere(name, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    found, kept = Path(find_config(name, SCENARIOS)), ROOT / 'config' / 'scenarios' / name
-    assert found.is_absolute(), 'of the source, or of the installed package'
-    assert found.read_bytes() == kept.with_suffix('.yaml').read_bytes()
-    (tmp_path / name).write_text('rate: 50')
-    assert find_config(name, SCENARIOS) == name
-
-
-def test_an_installed_package_finds_its_scenarios_in_its_share_folder(tmp_path, monkeypatch):
-    share = tmp_path / 'share' / 'optitrack_vrpn' / 'config' / 'scenarios'
-    share.mkdir(parents=True)
-    (share / 'hard_day.yaml').write_text('rate: 50')
-    installed = tmp_path / 'lib' / 'python3' / 'site-packages' / 'optitrack_vrpn' / 'cli'
-    monkeypatch.setattr(files_io, '__file__', str(installed / 'files_io.py'))
-    monkeypatch.setenv('AMENT_PREFIX_PATH', '')
-    assert find_config('hard_day', SCENARIOS) == str(share / 'hard_day.yaml')
-    monkeypatch.setattr(files_io, '__file__', '/elsewhere/optitrack_vrpn/cli/files.py')
-    with pytest.raises(ConfigurationError, match='hard_day: cannot be read'):
-        find_config('hard_day', SCENARIOS)
-    monkeypatch.setenv('AMENT_PREFIX_PATH', os.pathsep.join(['/elsewhere', str(tmp_path)]))
-    assert find_config('hard_day', SCENARIOS) == str(share / 'hard_day.yaml')

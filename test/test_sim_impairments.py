@@ -72,14 +72,6 @@ def test_the_same_seed_gives_the_same_frames_in_any_order():
     assert other.frame(1) != frames[1]
 
 
-def test_bodies_have_noise_of_their_own():
-    some_world = world(count=2, motion='still')
-    frames = stream(some_world, 500)
-    one, other = (np.array([p.position for p in of_body(frames, name).values()])
-                  for name in ('b0', 'b1'))
-    assert abs(np.corrcoef(one[:, 0], other[:, 0])[0, 1]) < 0.2
-
-
 # -- faults of bodies --------------------------------------------------------------------------
 
 def test_a_silent_body_is_not_sent_for_exactly_its_time():
@@ -96,16 +88,6 @@ def test_a_frozen_body_repeats_its_last_pose_to_the_bit_with_stamps_running():
         assert poses[k][3:] == poses[49][3:]
         assert poses[k].sender_time_ns == k * 10_000_000
     assert len({poses[k].position for k in (*range(50), *range(80, 120))}) == 90
-
-
-@pytest.mark.parametrize('attitude, w', [('zero', 0.0), ('identity', 1.0)])
-def test_a_zeroed_body_is_at_zero(attitude, w):
-    poses = of_body(stream(world([{
-        'type': 'occlusion', 'mode': 'zeroed', 'start': 0.2, 'end': 0.4,
-        'attitude': attitude}]), 60))
-    zero = {k for k, p in poses.items()
-            if p.position == (0, 0, 0) and p.quat_xyzw == (0, 0, 0, w)}
-    assert zero == set(range(20, 40)) and len(poses) == 60
 
 
 @pytest.mark.parametrize('axis', ['x', 'y', 'z'])
@@ -134,12 +116,6 @@ def test_outliers_are_single_frames_and_teleports_last():
     wanted[80:] = (1, 2, 3)
     np.testing.assert_allclose(offset, wanted, atol=1e-12)
     np.testing.assert_array_equal([p.quat_xyzw for p in poses.values()], state.quat_xyzw)
-
-
-def test_numbers_that_are_none_come_for_exactly_their_time():
-    poses = of_body(stream(world([{'type': 'not_finite', 'start': 0.1, 'end': 0.12}]), 20))
-    for k, pose in poses.items():
-        assert (np.isnan if k in (10, 11) else np.isfinite)(pose.position + pose.quat_xyzw).all()
 
 
 # -- faults of frames --------------------------------------------------------------------------
@@ -211,11 +187,6 @@ def test_jitter_has_the_distribution_named(jitter, distribution):
     found = arrivals(Network(delay_ms=2.0, jitter_ms=0.5, jitter=jitter), 5000, step_ns=step_ns)
     delays = [(due - k * step_ns) / 1e6 - 2.0 for k, (due,) in enumerate(found)]
     assert stats.kstest(delays, distribution.cdf).pvalue > 1e-3
-
-
-def test_jitter_alone_keeps_the_order():
-    found = [due for (due,) in arrivals(Network(jitter_ms=20.0, jitter='exponential'))]
-    assert found == sorted(found)
 
 
 def test_datagrams_are_lost_doubled_and_overtaken_as_often_as_asked():

@@ -4,7 +4,6 @@
 
 from pathlib import Path
 
-from optitrack_vrpn.cli.arguments import split_ros_args, without_ros_arguments
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.sim import faults, motion, scenario_io as s
 from optitrack_vrpn.sim.command import make_parser, scenario_from_arguments
@@ -92,18 +91,6 @@ def test_what_is_wrong_is_named_with_its_place_and_what_is_allowed(tmp_path, tex
         assert part in str(caught.value)
 
 
-def test_a_file_that_is_missing_or_binary_is_named(tmp_path):
-    with pytest.raises(ConfigurationError, match='nowhere.yaml: cannot be read: No such file'):
-        s.load_scenario(tmp_path / 'nowhere.yaml')
-    (tmp_path / 'some.yaml').write_bytes(b'\xff\xfe\x00')
-    with pytest.raises(ConfigurationError, match='some.yaml: is not YAML'):
-        s.load_scenario(tmp_path / 'some.yaml')
-
-
-def test_an_empty_file_is_a_scenario(tmp_path):
-    assert load(tmp_path, '') == s.Scenario()
-
-
 def from_flags(*argv):
     return scenario_from_arguments(make_parser().parse_args(argv))
 
@@ -132,42 +119,3 @@ server: {host: 0.0.0.0, port: 0}
         '--noise-deg', '0.02', '--stamps', 'epoch', '--skew-ppm', '30', '--stamp-start', '3',
         '--delay-ms', '1', '--jitter-ms', '2', '--loss', '0.25', '--host', '0.0.0.0',
         '--port', '0', '--occlude', 'c:d:zeroed:1.5-2/10', 'c:d:silent:20-')
-
-
-def test_flags_go_before_the_file(tmp_path):
-    path = tmp_path / 'some.yaml'
-    path.write_text('bodies: 4\nrate: 50\nserver: {port: 4000, send_buffer: 5000}\n')
-    scenario = from_flags('--scenario', str(path), '--port', '0', '--seed', '3',
-                          '--occlude', 'Rigid Body 4:frozen:1-2')
-    assert (scenario.rate, scenario.seed, len(scenario.bodies)) == (50.0, 3, 4)
-    assert scenario.server == s.Server(port=0, send_buffer=5000)
-    assert scenario.bodies[3].faults == (
-        faults.Occlusion(mode='frozen', start=1.0, end=2.0),)
-    assert len(from_flags('--scenario', str(path), '--bodies', '2').bodies) == 2
-
-
-@pytest.mark.parametrize('argv, wanted', [
-    (['--scenario', 'nowhere'], 'the files of the package are: hard_day, wireless'),
-    (['--scenario', 'no/hard_day.yaml'], 'no/hard_day.yaml: cannot be read'),
-    (['--rate', '0'], 'with the flags given: rate is 0.0; allowed: '),
-    (['--natnet-multicast'], '--natnet-multicast needs --protocol natnet'),
-    (['--loss', '1.5'], 'network.loss is 1.5; allowed: 0 to 1'),
-    (['--occlude', 'x:frozen:1-2'], "NAME one of 'Rigid Body 1', 'Rigid Body 2'"),
-    (['--occlude', 'Rigid Body 1:frozen:1.2.3-2'], 'times are seconds'),
-    (['--occlude', 'Rigid Body 1:gone:1-2'], 'allowed: silent, frozen, zeroed'),
-])
-def test_wrong_flags_are_named(argv, wanted):
-    with pytest.raises(ConfigurationError) as caught:
-        from_flags(*argv)
-    assert wanted in str(caught.value)
-
-
-def test_what_ros_adds_to_a_command_line_is_left_out():
-    assert without_ros_arguments(
-        ['--bodies', '2', '--ros-args', '-r', '__node:=sim', '--log-level', 'debug']
-    ) == ['--bodies', '2']
-    assert without_ros_arguments(
-        ['--ros-args', '-p', 'a:=1', '--', '--rate', '9', '--ros-args', '-r', 'x:=y']
-    ) == ['--rate', '9']
-    assert split_ros_args(['--ros-args', '-r', 'x:=y', '--', '--rate', '9']) == (
-        ['--rate', '9'], ['--ros-args', '-r', 'x:=y', '--'])

@@ -8,12 +8,11 @@ from pathlib import Path
 import random
 import re
 
-from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.severity import WARN
 from optitrack_vrpn.drivers.choice import SourceChoice
 from optitrack_vrpn.drivers.frames import Body, Body as PoseReport, Frame, Motion, ServerText
 from optitrack_vrpn.drivers.link import LinkState
-from optitrack_vrpn.drivers.table import check_server, lacking, source_settings, SOURCES
+from optitrack_vrpn.drivers.table import SOURCES
 from optitrack_vrpn.drivers.vrpn.codec import PongReport, TextReport
 from optitrack_vrpn.drivers.vrpn.frames import to_frames
 import pytest
@@ -52,16 +51,6 @@ def test_a_frame_has_its_bodies_however_its_poses_arrive():
     assert to_frames([control, *poses, PongReport('a', 1)]) == to_frames(tuple(poses)) == [frame]
     assert to_frames([*poses, later]) == [frame, Frame(time_ns + 1, [later])]
     assert to_frames([]) == to_frames([control]) == []
-
-
-def test_the_table_says_what_a_protocol_can_do():
-    assert lacking('vrpn', 'markers') == 'natnet or auto' and not lacking('natnet', 'markers')
-    assert source_settings().natnet.port == 1510
-    for protocol in SOURCES:
-        check_server(protocol, '10.0.0.1')
-    for protocol, server in (('vrpn', 'auto'), ('nothing', '10.0.0.1')):
-        with pytest.raises(ConfigurationError):
-            check_server(protocol, server)
 
 
 def test_the_best_protocol_has_a_time_alone_then_all_are_tried():

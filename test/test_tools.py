@@ -14,7 +14,6 @@ import sys
 from conftest import lacking
 from optitrack_vrpn.cli.command_io import command, loading
 from optitrack_vrpn.cli.rows_io import tools
-from optitrack_vrpn.cli.tools.topics_command import lines_of
 from optitrack_vrpn.core.errors import BackendUnavailableError, ConfigurationError, TransportError
 import pytest
 
@@ -47,14 +46,6 @@ def test_a_command_whose_output_cannot_be_written_ends_without_a_traceback(
     assert result.stderr == said.replace('optitrack_vrpn', arguments or 'optitrack_vrpn')
 
 
-def test_python_m_runs_a_tool_as_its_script_would(tmp_path):
-    """From another folder, with the arguments and the exit code passed through."""
-    helped = run('-m', 'optitrack_vrpn', 'motive_sim', '--help', cwd=tmp_path)
-    assert helped.returncode == 0 and '--rate' in helped.stdout
-    refused = run('-m', 'optitrack_vrpn', 'motive_sim', '--no-such-flag', cwd=tmp_path)
-    assert refused.returncode == 64
-
-
 def test_python_m_lists_the_tools_without_ros():
     """A machine without ROS 2 still gets the list; numpy and rclpy load with the tool alone."""
     result = run('-c', "import sys; sys.argv = ['optitrack_vrpn']\n"
@@ -84,11 +75,6 @@ def test_without_ros_a_tool_that_needs_it_says_so_in_one_line(arguments):
     assert result.returncode in (1, 2)
 
 
-def test_what_is_wrong_with_the_package_itself_is_not_taken_for_a_missing_ros():
-    result = run_module("sys.modules['optitrack_vrpn.sim.demo.table'] = None", 'demo')
-    assert result.returncode == 1 and 'Traceback' in result.stderr
-
-
 @pytest.mark.parametrize(('missing', 'found', 'words'), [
     ('control_msgs', True, 'control_msgs not found .*: install ros-jazzy-control-msgs,'),
     ('control_msgs', False, 'ROS 2 not found .*: source its setup.bash'),
@@ -110,30 +96,6 @@ def test_a_missing_dependency_is_reported_with_its_remedy(
     assert 'setup.bash' not in str(caught.value)
 
 
-@pytest.mark.parametrize('arguments, where, code', [
-    (('demo',), 'optitrack_vrpn.sim.demo.command', 130),
-    (('demo',), 'optitrack_vrpn.sim.demo.chain_ros', 130),
-    (('doctor', '--server', '127.0.0.1'), 'optitrack_vrpn.telling.doctor.command', 130),
-    (('doctor', '--server', '127.0.0.1'), 'optitrack_vrpn.telling.doctor.graph_ros', 130),
-    (('topics', '/x'), 'optitrack_vrpn.cli.tools.topics_ros', 130),
-    (('mocap_control', 'start'), 'optitrack_vrpn.control.controller_ros', 130),
-    # An interrupt is how these two are ended.
-    (('optitrack_vrpn_node',), 'optitrack_vrpn.node.command', 0),
-    (('optitrack_vrpn_node',), 'optitrack_vrpn.node.node', 0),
-    (('motive_sim',), 'optitrack_vrpn.sim.command', 0),
-], ids=lambda value: value if isinstance(value, str) else '')
-def test_an_interrupt_while_modules_load_shows_no_traceback(arguments, where, code):
-    pytest.importorskip('rclpy', reason='needs ROS 2')
-    result = run_module(
-        'class Interrupt:\n'
-        '    def find_spec(self, name, path=None, target=None):\n'
-        f'        if name == {where!r}:\n'
-        '            os.kill(os.getpid(), signal.SIGINT)\n'
-        'sys.meta_path.insert(0, Interrupt())', *arguments)
-    assert result.stderr == (f'{arguments[0]}: stopped\n' if code else '')
-    assert result.returncode == code
-
-
 def test_an_interrupt_that_left_an_eval_does_not_replace_the_exit_code(tmp_path):
     """As in the middle of an import, which evaluates the code of its named tuples."""
     (tmp_path / 'tool.py').write_text(
@@ -148,18 +110,6 @@ def test_an_interrupt_that_left_an_eval_does_not_replace_the_exit_code(tmp_path)
         'sys.exit(main())\n')
     result = run('-m', 'tool', cwd=tmp_path)
     assert (result.stderr, result.returncode) == ('', 0)
-
-
-def test_topics_shows_a_covariance_whole_and_cuts_an_image():
-    class Message:
-        covariance, data = list(range(36)), bytes(1000)
-
-        def get_fields_and_field_types(self):
-            return {'covariance': 'double[36]', 'data': 'sequence<uint8>'}
-
-    covariance, data, more = lines_of(Message())
-    assert covariance == f'covariance: {list(range(36))}'
-    assert data.count('0') == 36 and '964 more' in more
 
 
 @pytest.mark.parametrize('raised, code', [

@@ -4,10 +4,9 @@
 
 import argparse
 from pathlib import Path
-import random
 
 from hypothesis import given, strategies as st
-from optitrack_vrpn.cli.files_io import read_parameter_file, read_yaml
+from optitrack_vrpn.cli.files_io import read_yaml
 from optitrack_vrpn.cli.launch_file_ros import parameters_of_nodes
 from optitrack_vrpn.cli.yaml_text import parse_parameter_file, parse_yaml
 from optitrack_vrpn.core.errors import ConfigurationError
@@ -18,7 +17,7 @@ from optitrack_vrpn.takes.bag_read_io import find_files, stated_messages
 import pytest
 import yaml
 
-ROOT = Path(__file__).resolve().parents[1]
+
 TWICE = [
     ('high: 1\nlow: 0\nhigh: 30\n', "'high' is given twice, in line 1 and in line 3"),
     ('axes:\n- {name: x, sign: 1,\n   sign: -1}\n',
@@ -83,11 +82,6 @@ def test_what_is_not_yaml_is_one_error(text):
         parse_yaml(text, 'a.yaml')
 
 
-@pytest.mark.parametrize('path', sorted(ROOT.glob('config/**/*.yaml')), ids=lambda path: path.name)
-def test_files_of_the_package_have_no_key_twice(path):
-    assert read_parameter_file(path) == yaml.safe_load(path.read_text())
-
-
 def test_readers_of_the_package_refuse_a_key_twice(tmp_path):
     """Machine, axis table, calibration of a camera: each way to lose a limit or a sign."""
     file = tmp_path / 'x.yaml'
@@ -112,18 +106,6 @@ def test_a_launch_file_refuses_parameters_that_are_given_twice(tmp_path):
             parameters_of_nodes(str(file))
     file.write_text('/**:\n  ros__parameters:\n    a: 1\n')
     assert parameters_of_nodes(str(file)) == str(file)
-
-
-def test_random_files_are_refused_if_and_only_if_a_key_is_twice():
-    chance = random.Random(5)
-    for _ in range(2000):
-        keys = [chance.choice('abcdefghij') for _ in range(chance.randrange(1, 6))]
-        text = '\n'.join(f'{key}: {i}' for i, key in enumerate(keys))
-        try:
-            assert parse_yaml(text, 'a') == {key: i for i, key in enumerate(keys)}
-            assert len(set(keys)) == len(keys)
-        except ConfigurationError:
-            assert len(set(keys)) < len(keys)
 
 
 def test_metadata_of_a_bag_with_a_key_twice_is_refused_and_without_it_the_bag_is_read(tmp_path):

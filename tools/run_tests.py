@@ -1,13 +1,17 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Run the tests in parallel, then repeat the failed ones once, one at a time.
+Run the tests in two steps, then repeat the failed ones once, one at a time.
 
   run_tests.py [PYTEST ARGUMENTS]
 
+First all others run in parallel. Then the tests marked `timed` run one at a time: they compare
+what they see with the time of the clock, and a processor must be free for them. The other
+processor runs the long computations meanwhile (marked `computes` by test/conftest.py).
+
 Tests that start processes and wait for sockets and DDS can time out on a busy machine. A run may
 repeat at most BUDGET of them, each once; the output names them. A run that needs more repetitions
-fails, and so does a test that fails again. Tests that are marked `pure` are never repeated.
+fails, and so does a test that fails again. Tests of pure code are never repeated.
 
 Without arguments the whole suite runs. Arguments go to pytest unchanged, and then nothing is
 repeated. A single file or `-k` runs in one process.
@@ -18,6 +22,7 @@ import glob
 import importlib.util
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -29,7 +34,9 @@ NOTHING_COLLECTED = 5
 #: Seconds after which a run is ended: many times what it takes, also on a loaded machine.
 LIMIT_S = 2700.0
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-LAST_FAILED = os.path.join(ROOT, '.pytest_cache', 'v', 'cache', 'lastfailed')
+CACHE = os.path.join(ROOT, '.pytest_cache')
+#: The steps of a whole run; the tests of a step that are selected by each marker run at once.
+STEPS = (('not timed and not computes',), ('timed', 'computes'))
 
 
 def test_environment():
@@ -58,45 +65,74 @@ def pytest_command(arguments, workers, spread):
     return [sys.executable, '-c', start] + parallel + arguments
 
 
-def pytest(arguments, workers=0):
+def start(arguments, workers=0, apart=False):
     """
-    Run pytest in the project's folder; return its exit code.
+    Start pytest in the project's folder.
 
-    In parallel it has a session of its own, so that it gets one SIGINT, however often the user
-    presses Ctrl-C: a second one shows tracebacks of pytest. The second one kills it.
+    :param apart: in a session of its own, so that it gets one SIGINT, however often the user
+        presses Ctrl-C: a second one shows tracebacks of pytest.
     """
-    apart = bool(workers)
-    process = subprocess.Popen(
+    return subprocess.Popen(
         pytest_command(arguments, workers, 'loadfile'), cwd=ROOT, env=test_environment(),
         start_new_session=apart, stdin=subprocess.DEVNULL if apart else None)
-    pressed = 0
-    while True:
+
+
+def wait(processes, apart):
+    """
+    Wait until all have ended; return the largest exit code.
+
+    The first Ctrl-C interrupts those in a session of their own, the second one kills them.
+    """
+    end, pressed = time.monotonic() + LIMIT_S, 0
+    while left := [process for process in processes if process.poll() is None]:
         try:
-            code = process.wait(LIMIT_S)
+            left[0].wait(max(0.0, end - time.monotonic()))
         except subprocess.TimeoutExpired:
             print('\nthe tests did not end within {:.0f} min'.format(LIMIT_S / 60.0), flush=True)
-            os.killpg(process.pid, signal.SIGKILL) if apart else process.kill()
-            process.wait()
+            for process in left:
+                os.killpg(process.pid, signal.SIGKILL) if apart else process.kill()
+                process.wait()
             return 3
         except KeyboardInterrupt:
             pressed += 1
-            if apart and pressed == 1:
-                process.send_signal(signal.SIGINT)
-            elif apart:
-                os.killpg(process.pid, signal.SIGKILL)
-            continue
-        if pressed:
-            raise KeyboardInterrupt
-        return code
+            for process in left:
+                if apart and pressed == 1:
+                    process.send_signal(signal.SIGINT)
+                elif apart:
+                    os.killpg(process.pid, signal.SIGKILL)
+    if pressed:
+        raise KeyboardInterrupt
+    return max(process.returncode for process in processes)
+
+
+def pytest(arguments, workers=0):
+    """Run pytest; return its exit code."""
+    apart = bool(workers)
+    return wait([start(arguments, workers, apart)], apart)
+
+
+def run_step(markers):
+    """Run the tests of a step; return the largest exit code."""
+    return wait([start(
+        ['-q', '--durations=15', '-m', marker, '-o', 'cache_dir={}'.format(cache_of(marker))],
+        workers() if len(markers) == 1 else 0, True) for marker in markers], True)
+
+
+def cache_of(marker):
+    """Return the folder in which pytest notes what failed: each of those at once has its own."""
+    return os.path.join(CACHE, marker.replace(' ', '_'))
 
 
 def failed_tests():
     """Read the names of the tests that failed; a file that could not be collected is one."""
-    try:
-        with open(LAST_FAILED) as stream:
-            return sorted(json.load(stream))
-    except (OSError, ValueError):
-        return []
+    found = set()
+    for path in glob.glob(os.path.join(CACHE, '*', 'v', 'cache', 'lastfailed')):
+        try:
+            with open(path) as stream:
+                found |= set(json.load(stream))
+        except (OSError, ValueError):
+            continue
+    return sorted(found)
 
 
 def abandoned():
@@ -133,14 +169,19 @@ def main(arguments):
         whole = all(word in ('-q', '-m', 'pure') for word in arguments)
         return pytest(arguments, workers() if whole else 0)
     began, left_before = time.monotonic(), abandoned()
-    if os.path.exists(LAST_FAILED):
-        os.remove(LAST_FAILED)
-    code, repeated = pytest(['-q', '--durations=25'], workers()), []
+    shutil.rmtree(CACHE, ignore_errors=True)
+    code, repeated = 0, []
+    for markers in STEPS:
+        if code in (0, 1):
+            step_began = time.monotonic()
+            code = max(code, run_step(markers))
+            print('{}: {:.0f} s'.format(', '.join(markers), time.monotonic() - step_began))
     if code == 1:
         failed = failed_tests()
         if len(failed) > BUDGET:
             print('too many failed tests: the machine is overloaded or tests are broken')
-        elif pytest(['-q', '--collect-only', '-m', 'pure'] + failed) != NOTHING_COLLECTED:
+        elif pytest(['-q', '--collect-only', '-m', 'pure or computes', *failed]) != (
+                NOTHING_COLLECTED):
             print('a pure test failed: it is not repeated')
         else:
             print('\nrepeating the tests that failed, one at a time', flush=True)
