@@ -23,9 +23,13 @@ import tempfile
 import time
 import tracemalloc
 
-from optitrack_vrpn.node.graph.domain_io import claim_domain, isolate, own_domain
-import pytest
-from shared_memory import clear_ports
+# Before numpy is imported, also by children: its threads turn in circles for each other's results,
+# and tests that run side by side use all processors anyway. It takes a third of the time.
+os.environ.setdefault('OPENBLAS_NUM_THREADS', '1')
+
+from optitrack_vrpn.node.graph.domain_io import claim_domain, isolate, own_domain  # noqa: E402
+import pytest  # noqa: E402
+from shared_memory import clear_ports  # noqa: E402
 
 try:
     import hypothesis

@@ -288,6 +288,7 @@ OPERATIONS = (
     World.delay, World.delay)
 
 
+@pytest.mark.computes
 @pytest.mark.parametrize('part', range(8))
 def test_one_publisher_fresh_poses_and_a_count_of_every_discontinuity(part):
     sent = 0

@@ -18,6 +18,7 @@ from conftest import examples
 import numpy as np
 from optitrack_vrpn.stream.bodies.settings import BodyConfig
 from optitrack_vrpn.stream.bodies.tracker import Tracker
+import pytest
 
 S = 1_000_000_000
 SMALL = math.radians(60.0)
@@ -296,10 +297,12 @@ def run(seeds, starved=False):
     return wrong, right
 
 
+@pytest.mark.computes
 def test_wrong_attitudes_and_turns_out_of_sight():
     wrong, _ = run(range(examples(5000)))
     assert wrong > 20 * examples(5000)
 
 
+@pytest.mark.computes
 def test_wrong_attitudes_while_whole_blocks_of_frames_are_lost():
     run(range(examples(1000)), starved=True)

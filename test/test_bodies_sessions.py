@@ -209,6 +209,7 @@ class Session:
                 0.1 + 15.0 * (t - self.right[0])), f'wrong {context}'
 
 
+@pytest.mark.computes
 def test_faults_in_random_order():
     evaluated = 0
     sessions = examples(400)

@@ -14,7 +14,7 @@ from rosgraph import NodeProcess, port_parameters
 from scipy.spatial.transform import Rotation
 
 pytestmark = [
-    pytest.mark.ros, pytest.mark.network, pytest.mark.slow, pytest.mark.timeout(300)]
+    pytest.mark.ros, pytest.mark.network, pytest.mark.timed, pytest.mark.timeout(300)]
 #: Of frames on the way, and in force in the node (ms).
 DELAY, IN_FORCE = 7.0, 3.0
 

@@ -19,7 +19,7 @@ from diagnostic_msgs.msg import DiagnosticStatus
 from gantry_graph import Axes, controller, NODE, User
 from gantry_kit import ORION
 from optitrack_vrpn.core.errors import ConfigurationError
-from optitrack_vrpn.guests.machine import gantry_command as command
+from optitrack_vrpn.guests.machine import gantry_command as command, gantry_controller_ros
 from optitrack_vrpn.guests.machine.axis_bridge_ros import AxisBridge
 from optitrack_vrpn.guests.machine.gantry_controller_ros import GantryController
 from optitrack_vrpn.guests.machine.gantry_sim_io import UdpMachine
@@ -171,8 +171,27 @@ def test_a_trajectory_is_read_from_a_regular_file_only(tmp_path, kind):
         load_file(Machine(ORION), {'file': str(path)})
 
 
-def test_commands_wait_neither_for_a_file_nor_for_an_activation(observer, tmp_path):
-    """The cycles go on while a long file is read; an inactive node can cut the power."""
+class HeldFile:
+    """A file whose reading begins and ends when a test says."""
+
+    def __init__(self):
+        self.begun, self.go_on = threading.Event(), threading.Event()
+
+    def load(self, machine, values):
+        self.begun.set()
+        assert self.go_on.wait(30.0)
+        return load_file(machine, values)
+
+
+@pytest.fixture
+def held_file(monkeypatch):
+    held = HeldFile()
+    monkeypatch.setattr(gantry_controller_ros, 'load_file', held.load)
+    return held
+
+
+def test_commands_wait_neither_for_a_file_nor_for_an_activation(observer, tmp_path, held_file):
+    """The cycles go on while a file is read; an inactive node can cut the power."""
     user = User(observer)
     with controller(active=False) as here:
         axes = Axes(observer)
@@ -182,32 +201,35 @@ def test_commands_wait_neither_for_a_file_nor_for_an_activation(observer, tmp_pa
         assert here.run(here.node.trigger_activate).name == 'SUCCESS'
         assert axes.status('chaser_x')[0] == 'emergency' and user.trigger('reset')
         path = tmp_path / 'long.csv'
-        path.write_text(''.join(f'{k / 100:.2f};0;0;0;0;0;0\n' for k in range(100_000)))
+        path.write_text(''.join(f'{k / 100:.2f};0;0;0;0;0;0\n' for k in range(1000)))
         answers = []
         reading = threading.Thread(
             target=lambda: answers.append(user.set('trajectory_file', file=str(path))))
         with Observer('other') as other:
             assert User(other).trigger('stop')
-            before = len(axes.commanded)
             reading.start()
-            time.sleep(0.2)
+            assert held_file.begun.wait(20.0)
+            before = len(axes.commanded)
             assert User(other).trigger('stop') and not answers
+            wait_until(lambda: len(axes.commanded) > before + 3)
+        held_file.go_on.set()
         reading.join(20.0)
         # neither the stop nor the cycles waited, and what was read begins after no stop
-        assert 'another command' in answers[0][0] and len(axes.commanded) > before + 3
+        assert 'another command' in answers[0][0]
         assert axes.status('chaser_x')[0] == 'stopping'
         assert user.set('trajectory_file', file=str(path)) == []
         axes.wait_mode('chaser_x', 'trajectory')
 
 
-def test_a_file_that_is_read_during_a_deactivation_moves_no_axis(observer, tmp_path):
+def test_a_file_that_is_read_during_a_deactivation_moves_no_axis(
+        observer, tmp_path, held_file):
     """The deactivation waits until x stands; y must not begin meanwhile."""
     (tmp_path / 'm.yaml').write_text('axes: [' + ', '.join(
         f'{{name: {name}, steps_per_unit: 1000, max_acceleration: 0.04, max_jerk: 4.0}}'
         for name in 'xy') + ']')
     path = tmp_path / 'long.csv'
     path.write_text('t;y\n' + ''.join(
-        f'{k / 100:.2f};{0.1 * (1 - math.cos(math.pi * k / 15000)):.6f}\n' for k in range(30001)))
+        f'{k};{0.1 * (1 - math.cos(math.pi * k / 150)):.6f}\n' for k in range(301)))
     with controller(machine=str(tmp_path / 'm.yaml')) as here, Observer('other') as other:
         axes = Axes(observer)
         assert User(observer).set('velocity', x=0.15) == []
@@ -216,8 +238,10 @@ def test_a_file_that_is_read_during_a_deactivation_moves_no_axis(observer, tmp_p
         reading = threading.Thread(
             target=lambda: answers.append(User(other).set('trajectory_file', file=str(path))))
         reading.start()
-        wait_until(lambda: 'trajectory_file' in [each.name for each in threading.enumerate()])
+        assert held_file.begun.wait(20.0)
         before = len(axes.commanded)
+        # The file has been read while the deactivation waits until x stands.
+        threading.Timer(0.5, held_file.go_on.set).start()
         assert here.run(here.node.trigger_deactivate).name == 'SUCCESS'
         reading.join(20.0)
         axes.next_view()

@@ -251,6 +251,7 @@ ENDINGS = ('stop', 'lock', 'go_to', 'move', 'stream', 'switch', 'mocap', 'link',
            'power', 'held')
 
 
+@pytest.mark.computes
 def test_every_path_is_followed_and_every_ending_of_it_keeps_the_invariants():
     """10 000 accepted sines and trajectories, at a random phase of each a random event."""
     rng = random.Random(2)
@@ -292,6 +293,7 @@ def test_every_path_is_followed_and_every_ending_of_it_keeps_the_invariants():
             assert axis.state == state
 
 
+@pytest.mark.computes
 def test_no_sequence_of_commands_and_faults_breaks_an_invariant():
     """1500 sequences of 12 random events."""
     rng = random.Random(3)

@@ -89,6 +89,7 @@ def test_homing_and_motions_before_the_first_tracking_need_no_mocap():
     assert machine.axis.home() == ''
 
 
+@pytest.mark.computes
 @pytest.mark.parametrize('part', range(4))
 def test_random_commands_move_nothing_while_mocap_is_lost(part):
     refused = moved = 0

@@ -3,8 +3,10 @@
 """The recorder in the ROS graph: published messages are in the bag, whoever started it."""
 
 import contextlib
+import itertools
 import json
 import os
+from pathlib import Path
 import re
 import signal
 import subprocess
@@ -377,6 +379,11 @@ def test_the_command_records_until_it_is_interrupted(graph):
     assert 'Failed to publish' not in process.log
 
 
+def is_stopped(pid):
+    """Return whether a process does not run since it was sent SIGSTOP."""
+    return Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()[0] == 'T'
+
+
 def test_a_loss_is_no_success(graph):
     """More messages than a reader keeps, while the recorder does not run."""
     wand = graph.publisher(PoseStamped, '/wand/pose', reliable=False)
@@ -386,13 +393,20 @@ def test_a_loss_is_no_success(graph):
         wand.publish(pose(0))
         process.wait_for(r'1 message, ', 25.0)
         process.process.send_signal(signal.SIGSTOP)
+        wait_until(lambda: is_stopped(process.process.pid))
         for number in range(1, 4000):
             wand.publish(pose(number))
         process.process.send_signal(signal.SIGCONT)
-        process.wait_for('lost on the way', 25.0)    # a line each 10 s
+        numbers = itertools.count(4000)
+
+        def told():
+            # What comes after a loss tells the middleware of it.
+            wand.publish(pose(next(numbers)))
+            return 'lost on the way' in process.log    # a line each 10 s
+        wait_until(told, 40.0)
         code, _ = process.end()
     assert code == 1
-    assert len(by_mcap(graph.bag)) < 4000
+    assert len(by_mcap(graph.bag)) < next(numbers) - 1
 
 
 FAILING = """

@@ -21,7 +21,7 @@ DEMO = [sys.executable, '-m', 'optitrack_vrpn', 'rgbd_demo']
 
 @pytest.mark.ros
 @pytest.mark.network
-@pytest.mark.slow
+@pytest.mark.timed
 @pytest.mark.timeout(400)
 def test_the_chain_finds_where_the_camera_is_on_the_body(tmp_path):
     """

@@ -18,7 +18,7 @@ from rclpy.qos import QoSProfile
 from rosgraph import NodeProcess, Observer, port_parameters, stamp_ns, wait_until
 
 pytestmark = [
-    pytest.mark.ros, pytest.mark.network, pytest.mark.slow, pytest.mark.timeout(300)]
+    pytest.mark.ros, pytest.mark.network, pytest.mark.timed, pytest.mark.timeout(300)]
 RATE = 240.0
 #: So fast that a busy machine, whose delays change by 0.1 ms within seconds, does not hide it.
 SKEW = 200e-6

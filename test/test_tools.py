@@ -127,31 +127,15 @@ def test_an_error_of_a_command_is_one_line_and_an_exit_code(raised, code, capsys
 
 @pytest.mark.parametrize('line, said', [
     ('topics /x --wait -1', 'above 0'),
-    ('gantry_sim --machine-port 65536', '65536'),
-    ('demo --server host:abc', "'abc' is not allowed; allowed is 1 to 65535"),
-    ('demo --server host:', "'' is not allowed"),
     ('demo --server host:65536', "'65536' is not allowed"),
     ('demo --server ::1', 'IPv6'), ('demo --server ""', 'HOST:PORT'),
-    ('demo --seconds -3', "'-3' is not a number of seconds above 0"),
-    ('demo --seconds nan', "'nan' is not"), ('demo --rate nan', 'nan'),
+    ('demo --seconds nan', "'nan' is not"),
     ('demo --bodies 0', "'0' is not allowed; allowed is 1 to 500"),
-    ('motive_sim --bodies 0', "'0' is not allowed; allowed is 1 to 500"),
-    ('demo --bodies x', "'x' is not allowed"),
-    ('demo --params-file no/such.yaml', 'no/such.yaml: No such file'),
     ('rgbd_demo -o no/such.html', 'there is no folder no'),
     ('demo --server 10.0.0.1 --bodies 2', 'omit it or --server'),
-    ('demo --server 10.0.0.1 --rate 2', 'omit it or --server'),
-    ('doctor --no-ros', '--server'), ('doctor --server x --port 0', 'port'),
-    ('doctor --server x --connection smoke', 'smoke'), ('doctor --server "a b"', 'a b'),
-    ('doctor --server x --seconds -1', '--seconds'), ('doctor --server x --lift up', '--lift'),
-    ('doctor --server x --natnet-port 65536', '65536'),
-    ('mocap_control', 'required'), ('mocap_control pause', 'is not allowed; allowed: status'),
-    ('mocap_control start --timeout 0', 'above 0'),
-    ('mocap_control start --timeout x', "'x' is not a number of seconds above 0"),
-    ('mocap_control status --generation mocap5', 'mocap5'),
-    ('mocap_control start moc --namespace "/a b"', "'/a b' is not a namespace"),
-    ('mocap_control status --namespace 1', "'1' is not a namespace"),
-    ('mocap_control status --namespace a__b', "'a__b' is not a namespace")])
+    ('doctor --no-ros', '--server'), ('doctor --server "a b"', 'a b'),
+    ('doctor --server x --lift up', '--lift'),
+    ('mocap_control start moc --namespace "/a b"', "'/a b' is not a namespace")])
 def test_a_wrong_command_line_is_explained_before_anything_starts(
         line, said, monkeypatch, capsys):
     monkeypatch.setattr(sys, 'argv', shlex.split(line))
@@ -164,8 +148,7 @@ def test_a_wrong_command_line_is_explained_before_anything_starts(
 
 @pytest.mark.ros
 @pytest.mark.parametrize('tool, arguments', [
-    ('topics', ['a b']), ('topics', ['/a//b']), ('topics', ['/1a']), ('topics', ['{body}']),
-    ('gantry', ['--node', '/x//y', 'stop']),
+    ('topics', ['a b']), ('topics', ['{body}']), ('gantry', ['--node', '/x//y', 'stop']),
     ('axis_bridge', ['--teach', 'x', '--topic', '/{body}//b'])])
 def test_a_name_that_ros_does_not_accept_is_one_line(tool, arguments, monkeypatch, capsys):
     pytest.importorskip('rclpy', reason='needs ROS 2')

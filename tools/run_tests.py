@@ -156,9 +156,9 @@ def workers():
     """
     Return the number of parallel tests.
 
-    It is above that of processors, since tests of nodes wait for half of their time.
+    It is above that of processors, since tests of sockets and nodes wait for most of their time.
     """
-    return (os.cpu_count() or 1) + 2
+    return 3 * (os.cpu_count() or 1)
 
 
 def main(arguments):
