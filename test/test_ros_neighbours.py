@@ -12,9 +12,9 @@ from geometry_msgs.msg import PoseStamped, TransformStamped
 from node_kit import logged, parameters
 from optitrack_vrpn.node.graph import conflicts_ros
 from optitrack_vrpn.node.graph.conflicts_ros import (
-    ConflictingPublishers, describe_mismatch, DuplicateNames, ForeignParents, TF_NS, TURN_NS)
+    ConflictingPublishers, DuplicateNames, ForeignParents, TF_NS, TURN_NS)
 import pytest
-from rclpy.qos import DurabilityPolicy, QoSPolicyKind, QoSProfile
+from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.serialization import serialize_message
 from rosgraph import NodeHere, Observer, wait_until
 from tf2_msgs.msg import TFMessage
@@ -240,11 +240,6 @@ def test_an_incompatible_subscriber_is_reported(
         assert 'a subscriber of /lab/wand/pose ' in log and said[0] in log
         easy.wait(50)
         assert len(strict) == 0
-
-
-def test_a_policy_that_is_not_known_ends_nothing():
-    assert 'of policy 0 than' in describe_mismatch('/wand/pose', 0)
-    assert 'no deadline' in describe_mismatch('/wand/pose', QoSPolicyKind.DEADLINE)
 
 
 HUMBLE = """
