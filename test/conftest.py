@@ -23,13 +23,9 @@ import tempfile
 import time
 import tracemalloc
 
-# Before numpy is imported, also by children: its threads turn in circles for each other's results,
-# and tests that run side by side use all processors anyway. It takes a third of the time.
-os.environ.setdefault('OPENBLAS_NUM_THREADS', '1')
-
-from optitrack_vrpn.node.graph.domain_io import claim_domain, isolate, own_domain  # noqa: E402
-import pytest  # noqa: E402
-from shared_memory import clear_ports  # noqa: E402
+from optitrack_vrpn.node.graph.domain_io import claim_domain, isolate, own_domain
+import pytest
+from shared_memory import clear_ports
 
 try:
     import hypothesis
@@ -42,6 +38,11 @@ else:
     hypothesis.settings.register_profile(
         'fast', hypothesis.settings.get_profile('any machine'), max_examples=25)
     hypothesis.settings.load_profile('any machine')
+
+
+# Before tests import numpy, also in the programs that they start: the threads of OpenBLAS turn in
+# circles while they wait for each other, and parallel tests use all processors anyway.
+os.environ.setdefault('OPENBLAS_NUM_THREADS', '1')
 
 
 def examples(count):

@@ -3,6 +3,7 @@
 """The demo as a new user runs it, and its table."""
 
 import fcntl
+from functools import partial
 import math
 import os
 import random
@@ -205,7 +206,7 @@ def test_a_signal_at_any_moment_leaves_no_process():
         number = generator.choice([signal.SIGINT, signal.SIGTERM])
         process = start_tool('demo', '--seconds', '60', *generator.choice([(), ('--web',)]))
         # Before that, Python ends by itself: test_commands.py has those moments.
-        wait_until(lambda: has_handler(process.pid, signal.SIGTERM))
+        wait_until(partial(has_handler, process.pid, signal.SIGTERM))
         time.sleep(generator.choice([0.1, 1.0, 3.0]) * generator.random())
         children = children_of(process.pid)
         process.send_signal(number)
