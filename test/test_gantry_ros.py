@@ -7,6 +7,7 @@ import contextlib
 import csv
 import math
 import os
+from pathlib import Path
 import pty
 import signal
 import subprocess
@@ -19,7 +20,7 @@ from diagnostic_msgs.msg import DiagnosticStatus
 from gantry_graph import Axes, controller, NODE, User
 from gantry_kit import ORION
 from optitrack_vrpn.core.errors import ConfigurationError
-from optitrack_vrpn.guests.machine import gantry_command as command, gantry_controller_ros
+from optitrack_vrpn.guests.machine import gantry_command as command
 from optitrack_vrpn.guests.machine.axis_bridge_ros import AxisBridge
 from optitrack_vrpn.guests.machine.gantry_controller_ros import GantryController
 from optitrack_vrpn.guests.machine.gantry_sim_io import UdpMachine
@@ -171,23 +172,18 @@ def test_a_trajectory_is_read_from_a_regular_file_only(tmp_path, kind):
         load_file(Machine(ORION), {'file': str(path)})
 
 
-class HeldFile:
-    """A file whose reading begins and ends when a test says."""
-
-    def __init__(self):
-        self.begun, self.go_on = threading.Event(), threading.Event()
-
-    def load(self, machine, values):
-        self.begun.set()
-        assert self.go_on.wait(30.0)
-        return load_file(machine, values)
-
-
 @pytest.fixture
 def held_file(monkeypatch):
-    held = HeldFile()
-    monkeypatch.setattr(gantry_controller_ros, 'load_file', held.load)
-    return held
+    """Hold who reads a CSV file until a test says; gives the events of its begin and its end."""
+    begun, go_on, read = threading.Event(), threading.Event(), Path.read_text
+
+    def held(path, *arguments, **options):
+        begun.set()
+        assert go_on.wait(30.0)
+        return read(path, *arguments, **options)
+    monkeypatch.setattr(Path, 'read_text', lambda path, *arguments, **options: (
+        held if path.suffix == '.csv' else read)(path, *arguments, **options))
+    return begun, go_on
 
 
 def test_commands_wait_neither_for_a_file_nor_for_an_activation(observer, tmp_path, held_file):
@@ -208,11 +204,11 @@ def test_commands_wait_neither_for_a_file_nor_for_an_activation(observer, tmp_pa
         with Observer('other') as other:
             assert User(other).trigger('stop')
             reading.start()
-            assert held_file.begun.wait(20.0)
+            assert held_file[0].wait(20.0)
             before = len(axes.commanded)
             assert User(other).trigger('stop') and not answers
             wait_until(lambda: len(axes.commanded) > before + 3)
-        held_file.go_on.set()
+        held_file[1].set()
         reading.join(20.0)
         # neither the stop nor the cycles waited, and what was read begins after no stop
         assert 'another command' in answers[0][0]
@@ -238,10 +234,10 @@ def test_a_file_that_is_read_during_a_deactivation_moves_no_axis(
         reading = threading.Thread(
             target=lambda: answers.append(User(other).set('trajectory_file', file=str(path))))
         reading.start()
-        assert held_file.begun.wait(20.0)
+        assert held_file[0].wait(20.0)
         before = len(axes.commanded)
         # The file has been read while the deactivation waits until x stands.
-        threading.Timer(0.5, held_file.go_on.set).start()
+        threading.Timer(0.5, held_file[1].set).start()
         assert here.run(here.node.trigger_deactivate).name == 'SUCCESS'
         reading.join(20.0)
         axes.next_view()
