@@ -183,9 +183,9 @@ def check(values: Mapping[str, Any]) -> list[str]:
         raise ConfigurationError('\n'.join(wrong))
     settings = made.settings
     templates = settings.topics.templates()
-    lines = [f'publishes {name} on '
-             f'{templates.get(name) or getattr(settings.topics, name, "") or f"/{name}"}'
-             for name in settings.outputs]
+    lines = [f'publishes {name} on ' + (
+        templates.get(name) or getattr(settings.topics, name, '')
+        or topic_kinds.KINDS[name].topic.replace('{kind}', name)) for name in settings.outputs]
     lines.append(f'connects to {settings.client.server} by {settings.protocol}')
     ignored = [name for name in values if name not in NAMES and is_foreign(name, NAMES)
                and not is_body_setting(name)]
