@@ -352,16 +352,24 @@ def split_bag(folder, parts):
     return folder / 'bag'
 
 
+@pytest.mark.parametrize('content, said', [
+    (b'version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 12\n', 'git lfs pull'),
+    (b'\n<!DOCTYPE html>\n<html lang="en"><head>', 'page of the web'),
+    (b'<HTML>\n', 'page of the web'), (b'PK\3\4\x14\0', 'ZIP'), (b'\x1f\x8b\x08', 'gunzip'),
+    ('\ufeffFormat Version,1.23'.encode('utf-16-le'), 'UTF-16')])
 @pytest.mark.parametrize('name', ['a.mcap', 'a.db3', 'a.csv'])
-def test_a_placeholder_of_git_lfs_is_named(tmp_path, name):
+def test_what_is_in_the_place_of_a_recording_is_named(tmp_path, name, content, said):
     path = tmp_path / name
-    path.write_text('version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 12\n')
+    path.write_bytes(content)
     for read in (load_take, load_estimate):
-        with pytest.raises(ConfigurationError, match='git lfs pull'):
+        with pytest.raises(ConfigurationError, match=said):
             read(path)
     if name != 'a.csv':
-        with pytest.raises(ConfigurationError, match='git lfs pull'):
+        with pytest.raises(ConfigurationError, match=said):
             load_take(tmp_path)
+    path.write_bytes(b'')
+    with pytest.raises(ConfigurationError, match='is empty'):
+        load_take(path)
 
 
 def test_messages_across_a_clock_step_back_stay_readable(tmp_path):

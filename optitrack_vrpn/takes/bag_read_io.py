@@ -30,8 +30,17 @@ _BUFFER = 1 << 20
 _Loader: Any = getattr(yaml, 'CSafeLoader', yaml.SafeLoader)
 _ROWS = 20_000
 ZSTD_MAGIC = b'\x28\xb5\x2f\xfd'
-#: Begin of a placeholder that a checkout without Git LFS has instead of a large file.
-_LFS = b'version https://git-lfs.github.com/spec/'
+#: Begins of what is often in the place of a recording, in lower case, and what to do.
+_INSTEAD = (
+    # A checkout without Git LFS has it instead of a large file.
+    (b'version https://git-lfs.github.com/spec/',
+     'a pointer of Git LFS, not the file itself: run git lfs pull'),
+    *((begin, 'a page of the web, not the file itself: download the raw file')
+      for begin in (b'<!doctype html', b'<html')),
+    (b'pk\3\4', 'a ZIP archive or a workbook (.xlsx): unpack it, or give the file as it was '
+     'written'),
+    (b'\x1f\x8b', 'compressed with gzip: unpack it with gunzip'),
+    (b'\xff\xfe', 'a text in UTF-16: give the file as it was written, in UTF-8'))
 #: Endings of the files of a bag, the best first.
 BAGS = ('.mcap', '.mcap.zstd', '.mcap.zst', '.db3', '.db3.zstd')
 #: What to do with files of other formats than those that are needed.
@@ -67,6 +76,8 @@ def find_files(path: Path, *endings: str) -> list[Path]:
     """
     if path.is_file():
         check_content(path)
+        if not path.stat().st_size:
+            raise ConfigurationError(f'{path}: is empty')
         return [path]
     if not path.is_dir():
         raise ConfigurationError(f'{path}: no such file or folder')
@@ -89,18 +100,19 @@ def find_files(path: Path, *endings: str) -> list[Path]:
 
 def check_content(path: Path) -> None:
     """
-    Check that a file is neither a placeholder of Git LFS nor a capture of the network.
+    Check that a file has nothing else in the place of a recording, which its begin shows.
 
-    :raises ConfigurationError: if it is.
+    :raises ConfigurationError: if it has.
     """
     if path.suffix in ('.pcap', '.pcapng'):
         raise ConfigurationError(
             f'{path}: is a capture of the network; tools/raw_from_pcap.py of the sources converts '
             'it to a raw recording')
     with contextlib.suppress(OSError), open(path, 'rb') as file:
-        if file.read(len(_LFS)) == _LFS:
-            raise ConfigurationError(
-                f'{path}: is a pointer of Git LFS, not the file itself: run git lfs pull')
+        begin = file.read(64).lstrip().lower()
+        for other, remedy in _INSTEAD:
+            if begin.startswith(other):
+                raise ConfigurationError(f'{path}: is {remedy}')
 
 
 def _described(folder: Path) -> tuple[dict[Path, int], int]:
