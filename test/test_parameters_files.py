@@ -66,6 +66,8 @@ def test_the_example_of_a_body_is_valid_once_it_is_uncommented():
     ('/**: {ros__parameters: {protocol: natnet, outputs: [tf_ned, tf_view, skeletons, wrench]}}',
      0, ['publishes tf_ned on /tf\n', 'publishes tf_view on _tf_view\n',
          'publishes skeletons on skeletons\n', 'publishes wrench on {model}/wrench\n']),
+    ('/**: {ros__parameters: {bodies: {drone.1: {name: a}}, frames: {world: w}}}', 0,
+     ["'drone.1' has a dot", "write 'drone?1'"]),
     ('/**: {ros__parameters: {outputs: [pose], frame_id: x}}', 0, ['frame_id', 'docs/migrate.md']),
     ('/**: {ros__parameters: {up_axis: x}}', 64, ["up_axis is 'x'; allowed: y, z"]),
     ('/**: {ros__parameters: {outputs: [pose], stamps: {mod: x}}}', 64, ["'stamps.mod'", 'mean']),

@@ -19,7 +19,7 @@ from optitrack_vrpn.core.settings.parameters import (
     is_foreign, Parameter, parameters_of, sift, unknown)
 from optitrack_vrpn.core.settings.peers import of_other_drivers
 from optitrack_vrpn.core.settings.schema import Change
-from optitrack_vrpn.node.base.parameter_files import is_for, nodes_of, values_for
+from optitrack_vrpn.node.base.parameter_files import dotted_keys, is_for, nodes_of, values_for
 
 _REMAKE = 'python -m optitrack_vrpn parameters --write'
 
@@ -99,16 +99,18 @@ def check_file(node: Node, path: str) -> list[str]:
                                  f'write {name} or /** there' + (f'; {peers}' if peers else ''))
     values = values_for(content, name)
     check = _note(node, 'check', None)
+    dotted = [f'{key!r} has a dot: ROS makes the part before it a prefix of all later keys; write '
+              f'{key.replace(".", "?")!r}, a pattern' for key in dotted_keys(content)]
     if check is not None:
         lines: list[str] = check(values)
-        return lines
+        return lines + dotted
     _, wrong = sift(settings_class(node), values)
     known = [each.name for each in parameters(node)]
     wrong += [unknown(each, known) for each in values
               if each not in known and not is_foreign(each, known)]
     if wrong:
         raise ConfigurationError('\n'.join(wrong))
-    return []
+    return dotted
 
 
 def generated(root: Path) -> dict[Path, str]:

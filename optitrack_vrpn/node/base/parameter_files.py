@@ -72,3 +72,19 @@ def _flat(tree: Any, above: str) -> dict[str, Any]:
         return {above: tree} if above else {}
     return {name: leaf for key, value in tree.items()
             for name, leaf in _flat(value, f'{above}.{key}' if above else str(key)).items()}
+
+
+def dotted_keys(content: Any, inside: int = 0) -> Iterator[str]:
+    """
+    Find keys that rcl's parser misreads: with a dot, above others, within a section.
+
+    It takes away their last part alone when they end, so that the first part stays before the
+    names of all keys that follow (rcl_yaml_param_parser of Jazzy).
+
+    :param inside: depth below ``ros__parameters``; 0 outside.
+    """
+    for key, value in content.items() if isinstance(content, Mapping) else ():
+        if isinstance(value, Mapping):
+            if inside > 1 and '.' in str(key):
+                yield str(key)
+            yield from dotted_keys(value, inside + 1 if inside or key == _PARAMETERS else 0)
