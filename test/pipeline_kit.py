@@ -9,7 +9,7 @@ from optitrack_vrpn.stream.config import PipelineConfig
 from optitrack_vrpn.stream.pipeline import Pipeline
 from optitrack_vrpn.telling.facts import facts_of_body, facts_of_pipeline
 from optitrack_vrpn.telling.log import problem_lines
-from optitrack_vrpn.telling.rules import lasting_findings
+from optitrack_vrpn.telling.rules import of_log
 
 MS = 10**6
 S = 10**9
@@ -58,6 +58,6 @@ class ProblemLog:
         self._due_ns = now_ns + self._every_ns
         facts = facts_of_pipeline(self._pipeline)
         facts.bodies = tuple(facts_of_body(body, now_ns) for body in self._pipeline.bodies)
-        new = problem_lines(self._repetition, lasting_findings(facts), now_ns)
+        new = problem_lines(self._repetition, of_log(facts), now_ns)
         self.lines += new
         return new

@@ -4,7 +4,7 @@
 
 import numpy as np
 from optitrack_vrpn.takes.assess.figures import body_figures
-from optitrack_vrpn.takes.assess.remarks import findings
+from optitrack_vrpn.takes.assess.rules import findings
 from optitrack_vrpn.takes.columns import ROW
 from optitrack_vrpn.takes.mcap_format import Message
 from optitrack_vrpn.takes.record.bag_io import BagWriter

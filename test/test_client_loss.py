@@ -9,9 +9,9 @@ from optitrack_vrpn.core.repetition import Repetition
 from optitrack_vrpn.core.severity import ERROR, INFO, WARN
 from optitrack_vrpn.drivers.link import LinkState
 from optitrack_vrpn.node.report import link_entry
-from optitrack_vrpn.telling.facts import LossWindow
+from optitrack_vrpn.telling.facts import LossWindow, StreamFacts
 from optitrack_vrpn.telling.log import problem_lines
-from optitrack_vrpn.telling.rules import loss_findings
+from optitrack_vrpn.telling.rules import of_log
 import pytest
 
 
@@ -33,7 +33,8 @@ class Connection:
             self.counters['messages'] += round(self.rate * (1 - share))
             self.counters['udp_lost'] += round(self.rate * share)
             facts = self.window.update(self.counters, self.unread, self.now_ns)
-            self.said += problem_lines(self._repetition, loss_findings(facts), self.now_ns)
+            self.said += problem_lines(
+                self._repetition, of_log(StreamFacts(loss=facts)), self.now_ns)
         return facts
 
 

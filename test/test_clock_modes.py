@@ -9,7 +9,8 @@ from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.severity import WARN
 from optitrack_vrpn.stream.clock.source import StampSource
 from optitrack_vrpn.stream.clock.types import StampConfig
-from optitrack_vrpn.telling.rules import trouble_findings
+from optitrack_vrpn.telling.facts import StreamFacts
+from optitrack_vrpn.telling.rules import of_entry
 import pytest
 
 MS = 1_000_000
@@ -169,7 +170,7 @@ def test_a_clock_that_stands_after_a_restart_is_reported():
     source.reconnected()
     for k in range(240, 600):
         assert source.stamp(0, S + k * S // 240) is None
-    (found,) = trouble_findings(source.trouble(4 * S), 1.0)
+    (found,) = of_entry('clock', StreamFacts(trouble=source.trouble(4 * S), max_age_s=1.0))
     assert 'no pose is published' in found.text
 
 

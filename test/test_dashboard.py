@@ -11,7 +11,7 @@ from hypothesis import example, given, strategies as st
 from optitrack_vrpn.control.protocol import Command, Kind
 from optitrack_vrpn.core.status import StatusReport
 from optitrack_vrpn.takes.dashboard.access import Access, Right
-from optitrack_vrpn.takes.dashboard.causes import find, FindingLog
+from optitrack_vrpn.takes.dashboard.causes import FindingLog, page_findings
 from optitrack_vrpn.takes.dashboard.control import ControlLog, System
 from optitrack_vrpn.takes.dashboard.lab import FORCE, Lab, line_frame, plate_lines
 from optitrack_vrpn.takes.dashboard.takes_io import Takes, unstamped
@@ -135,7 +135,8 @@ def test_rate_and_latency_are_those_of_poses_that_are_published_now():
     assert node['frames']['values'] == {} and node['frames']['message'] == 'no poses now'
     fed.lab.set_state('mocap', 'active', 9.5)    # START: its first transform is awaited
     row = fed.step(9.9, poses=False)['drone']
-    assert (row['state'], row['sign']) == ('WAITING', 'lost') and not find(fed.lab, 9.9)
+    assert (row['state'], row['sign']) == ('WAITING', 'lost')
+    assert not page_findings(fed.lab, 9.9)
     fed.published = 0.0    # configured again
     assert fed.step(10.0)['drone']['rate_hz'] is None
     assert fed.step(11.0)['drone']['rate_hz'] == pytest.approx(240.0, abs=1.0)
@@ -146,11 +147,13 @@ def test_while_no_page_is_open_no_transform_is_missed():
     fed.step(0.0)
     fed.lab.reading_since = math.inf    # nobody looks: /tf is not read
     fed.step(50.0, poses=False)
-    assert not find(fed.lab, 50.0)
+    assert not page_findings(fed.lab, 50.0)
     fed.lab.reading_since = 50.1
     first = fed.step(50.2, poses=False)['drone']
-    assert (first['sign'], first['state']) == ('lost', 'WAITING') and not find(fed.lab, 50.2)
-    assert fed.step(51.2, poses=False)['drone']['state'] == 'NO POSE' and find(fed.lab, 51.2)
+    assert (first['sign'], first['state']) == ('lost', 'WAITING')
+    assert not page_findings(fed.lab, 50.2)
+    assert fed.step(51.2, poses=False)['drone']['state'] == 'NO POSE'
+    assert page_findings(fed.lab, 51.2)
     assert fed.step(51.3)['drone']['sign'] == 'ok'
     for at in (51.9, 52.3, 54.4):    # killed, and a page is opened meanwhile
         row = fed.step(at, poses=False, reports=False)['drone']
@@ -220,26 +223,27 @@ def test_any_diagnostic_of_anybody_is_taken(name, level, message, values):
     for one in (name, f'{name}: connection', f'{name}: body {name}'):
         lab.add_report(report(one, level, message, values), 0.0)
         lab.add_report(report(one, level, message, {**values, 'state': message}), 0.0)
-    lab.body_rows(0.1), lab.node_rows(0.1), log.update(find(lab, 0.1), 0.1)
+    lab.body_rows(0.1), lab.node_rows(0.1), log.update(page_findings(lab, 0.1), 0.1)
 
 
 def test_one_cause_is_one_line_with_its_remedy_newest_first_and_kept_a_while():
     fed, log = Fed('a', 'b', 'c'), FindingLog()
     fed.step(0.0)
-    assert log.update(find(fed.lab, 0.0), 0.0) == []
+    assert log.update(page_findings(fed.lab, 0.0), 0.0) == []
     fed.step(1.0, {'a': 'STALE', 'b': 'STALE'})
-    line, = log.update(find(fed.lab, 1.0), 1.0)
+    line, = log.update(page_findings(fed.lab, 1.0), 1.0)
     assert line['bodies'] == ['a', 'b'] and line['remedy'] and line['severity'] == 'error'
     fed.step(2.0, {'a': 'STALE', 'b': 'STALE', 'c': 'FROZEN'})
-    frozen, stale = log.update(find(fed.lab, 2.0), 2.0)
+    frozen, stale = log.update(page_findings(fed.lab, 2.0), 2.0)
     assert frozen['bodies'] == ['c'] and (stale['since_s'], stale['over_s']) == (1.0, None)
     fed.step(3.0)
-    assert [row['over_s'] for row in log.update(find(fed.lab, 3.0), 3.0)] == [1.0, 1.0]
+    assert [row['over_s'] for row in log.update(page_findings(fed.lab, 3.0), 3.0)] == [1.0, 1.0]
     fed.step(10.0, {'a': 'STALE'})
-    again, = [row for row in log.update(find(fed.lab, 10.0), 10.0) if row['over_s'] is None]
+    again, = [row for row in log.update(page_findings(fed.lab, 10.0), 10.0)
+              if row['over_s'] is None]
     assert again['since_s'] == 0.0, 'it begins anew'
     fed.step(80.0)
-    assert log.update(find(fed.lab, 80.0), 80.0) == []
+    assert log.update(page_findings(fed.lab, 80.0), 80.0) == []
 
 
 def test_a_lost_connection_a_silent_node_and_an_inactive_one_are_one_finding_each():
@@ -249,9 +253,9 @@ def test_a_lost_connection_a_silent_node_and_an_inactive_one_are_one_finding_eac
         fed = Fed('a', 'b')
         fed.step(1.0, dict.fromkeys('ab', 'STALE'))
         change(fed.lab)
-        line, = FindingLog().update(find(fed.lab, 1.0), 1.0)
+        line, = FindingLog().update(page_findings(fed.lab, 1.0), 1.0)
         assert key in line['text']
-    line, = FindingLog().update(find(fed.lab, 9.0), 9.0)
+    line, = FindingLog().update(page_findings(fed.lab, 9.0), 9.0)
     assert 'no diagnostics' in line['text']
 
 

@@ -5,16 +5,23 @@
 import string
 
 from hypothesis import given, strategies as st
-from optitrack_vrpn.core.severity import INFO
+from optitrack_vrpn.core.severity import INFO, WARN
 from optitrack_vrpn.core.stats import Intervals
 from optitrack_vrpn.drivers.frames import Body, Frame
 from optitrack_vrpn.stream.bodies.states import BodyStatus, State
-from optitrack_vrpn.telling.catalogue import CAUSES, Finding, merge, Span
-from optitrack_vrpn.telling.facts import BodyFacts, facts_of_body, StreamFacts, Twins
-from optitrack_vrpn.telling.rules import (
-    body_findings, condition_findings, rate_findings, stream_findings)
+from optitrack_vrpn.takes.assess.rules import NO_FAULT, TAKE_RULES
+from optitrack_vrpn.takes.dashboard.page_rules import PAGE_RULES
+from optitrack_vrpn.takes.evaluate.evaluation_rules import EVALUATION_RULES, GOOD_ESTIMATE
+from optitrack_vrpn.telling.facts import (
+    BodyFacts, facts_of_body, RateFacts, StreamFacts, Twins)
+from optitrack_vrpn.telling.findings import Case, find, Finding, merge, Rule, Span
+from optitrack_vrpn.telling.rules import BY_CODE, of_check, of_entry, RULES, TWO_PARENTS
 from pipeline_kit import make_pipeline, MS, S
 import pytest
+
+#: All rows, of all kinds of facts.
+EVERY = [
+    *RULES, TWO_PARENTS, *TAKE_RULES, NO_FAULT, *EVALUATION_RULES, GOOD_ESTIMATE, *PAGE_RULES]
 
 
 def seen(name, state=State.TRACKED, **intervals):
@@ -23,12 +30,13 @@ def seen(name, state=State.TRACKED, **intervals):
         'frames': 480, 'interval_s': 1 / 120, 'span_s': 4.0, **intervals}))
 
 
-@pytest.mark.parametrize('key', CAUSES)
-def test_every_cause_has_a_text_and_a_remedy_that_one_body_and_many_fit(key):
-    names = {name for _, name, *_ in string.Formatter().parse(''.join(CAUSES[key][1:])) if name}
+@pytest.mark.parametrize('rule', EVERY, ids=lambda rule: rule.code)
+def test_every_rule_has_a_text_and_a_remedy_that_one_body_and_many_fit(rule):
+    names = {name for _, name, *_ in string.Formatter().parse(
+        rule.text + rule.remedy + rule.end) if name}
     figures = dict.fromkeys(names - {'bodies', 'is', 'was', 'has', 'its', 'stays'}, 1.0)
     for bodies in ((), ('a',), ('a', 'b')):
-        found = Finding(key, bodies, figures)
+        found = Finding(rule, bodies, figures)
         assert found.text and '{' not in found.text + found.remedy
         assert bool(found.remedy) == (found.severity > INFO)
 
@@ -37,20 +45,20 @@ def test_one_stall_of_the_network_is_one_finding_for_all_bodies():
     silences = {'silences': 1, 'silent_s': 0.6, 'longest_s': 0.6, 'silence_s': 1.2}
     stream = StreamFacts(1440, tuple(seen(name, **silences) for name in 'abc'),
                          Intervals(480, 1 / 120, 4.0, **silences), {})
-    assert body_findings(stream) == []
-    found, = stream_findings(stream)
-    assert found.key == 'paused' and found.begin_s == 1.2
+    assert of_check('bodies', stream) == []
+    found, = of_check('data', stream)
+    assert found.code == 'paused' and found.begin_s == 1.2
 
 
 @given(st.lists(st.tuples(st.sampled_from(['silent', 'lacked']), st.sampled_from('abcdefgh'),
                           st.sampled_from([0.2, 1.2, 3.4]))))
 def test_bodies_with_one_cause_at_one_time_are_one_finding(rows):
-    found = [Finding(key, (name,), {'silence': '1 s', 'share': '2 %'}, (Span(begin),))
+    found = [Finding(BY_CODE[key], (name,), {'silence': '1 s', 'share': '2 %'}, (Span(begin),))
              for key, name, begin in rows]
     merged = merge(found)
-    assert len(merged) == len({(one.key, one.begin_s) for one in found})
-    assert sorted((one.key, name) for one in merged for name in one.bodies) == sorted(
-        (one.key, name) for one in found for name in one.bodies)
+    assert len(merged) == len({(one.code, one.begin_s) for one in found})
+    assert sorted((one.code, name) for one in merged for name in one.bodies) == sorted(
+        (one.code, name) for one in found for name in one.bodies)
 
 
 @pytest.mark.parametrize(('far_m', 'keys'), [
@@ -61,16 +69,20 @@ def test_a_body_in_millimetres_is_no_body_of_two_that_have_one_name(far_m, keys)
     for body in bodies:
         body.far_m = far_m
     stream = StreamFacts(960, tuple(bodies), Intervals(480, 1 / 120, 4.0), {})
-    assert sorted(one.key for one in body_findings(stream)) == keys
+    assert sorted(one.code for one in of_check('bodies', stream)) == keys
+
+
+def rates(hz, expected_hz=0.0):
+    return of_check('rate', StreamFacts(rate=RateFacts(hz, expected_hz)))
 
 
 def test_a_slow_body_is_named_and_slow_cameras_are_not_blamed_on_bodies():
-    assert rate_findings({'a': 240.0, 'b': 240.0}) == []
-    found, = rate_findings({'a': 240.0, 'b': 100.0, 'c': 120.0})
-    assert (found.key, found.bodies) == ('slow body', ('b', 'c'))
-    assert rate_findings({'a': 100.0, 'b': 100.0}, 120.0)[0].key == 'slow cameras'
-    assert rate_findings({'a': 60.0})[0].key == 'display rate'
-    assert rate_findings({'a': 60.0}, 60.0) == []
+    assert rates({'a': 240.0, 'b': 240.0}) == []
+    found, = rates({'a': 240.0, 'b': 100.0, 'c': 120.0})
+    assert (found.code, found.bodies) == ('slow body', ('b', 'c'))
+    assert rates({'a': 100.0, 'b': 100.0}, 120.0)[0].code == 'slow cameras'
+    assert rates({'a': 60.0})[0].code == 'display rate'
+    assert rates({'a': 60.0}, 60.0) == []
 
 
 def follow(places, seconds=4.0, step_ns=50 * MS):
@@ -86,8 +98,8 @@ def follow(places, seconds=4.0, step_ns=50 * MS):
         twins.update(pipeline.bodies, now)
         for body in pipeline.bodies:
             facts = facts_of_body(body, now, twins.of(body.names.motive))
-            for one in condition_findings(facts, 1.0):
-                found.setdefault((one.key, one.bodies), now / S - 1.0)
+            for one in of_entry('body', StreamFacts(bodies=(facts,))):
+                found.setdefault((one.code, one.bodies), now / S - 1.0)
     return found
 
 
@@ -106,3 +118,19 @@ def test_bodies_that_touch_for_a_moment_or_lie_beside_each_other_are_none():
         'a': (0.0, 1.0, 0.0), 'b': (0.0, 1.0, 0.0), 'c': (5.0, 1.0, 0.0),
         'd': (5.0 + max(0.0, 1.5 - t), 1.0, 0.0)}, 6.0)
     assert found['in one place', ('c', 'd')] == pytest.approx(3.5, abs=0.2), 'its own time'
+
+
+@given(st.lists(st.tuples(
+    st.sampled_from('abcdef'), st.sampled_from(['', 'x', 'y']),
+    st.sets(st.sampled_from([*'abcdef', 'x', 'y'])), st.integers(0, 2)), max_size=6,
+    unique_by=lambda row: row[0]))
+def test_what_another_row_explains_is_left_out_and_nothing_else_is(rows):
+    table = [Rule(code, WARN, list, '', '', check=check,
+                  explains=tuple(explains)).by(lambda _, cases=cases: [Case()] * cases)
+             for code, check, explains, cases in rows]
+    explained, expected = set(), []
+    for code, check, explains, cases in rows:
+        if not {code, check} & explained and cases:
+            expected += [code] * cases
+            explained |= explains
+    assert [one.code for one in find(table, 0)] == expected

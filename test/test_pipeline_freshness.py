@@ -12,7 +12,8 @@ from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.core.severity import WARN
 from optitrack_vrpn.node.report import clock_entry
 from optitrack_vrpn.stream.bodies.settings import BodyConfig
-from optitrack_vrpn.telling.rules import trouble_findings
+from optitrack_vrpn.telling.facts import StreamFacts
+from optitrack_vrpn.telling.rules import of_entry
 from pipeline_kit import HOST, make_pipeline, MS, pose_report, ProblemLog, S
 import pytest
 
@@ -147,7 +148,7 @@ def test_a_recording_played_faster_than_real_time_is_reported_with_a_remedy(spee
                 line for line in log.look(now) if 'no pose is published' in line.text])
             assert bool(pipeline.trouble) is (i >= 100)
         assert when == [1.0]
-        found = trouble_findings(pipeline.trouble, 0.5)
+        found = of_entry('clock', StreamFacts(trouble=pipeline.trouble, max_age_s=0.5))
         entry = clock_entry(pipeline.stamps.status(), None, found)
         assert entry.severity is WARN and 'stamps.mode: sender' in entry.message
 

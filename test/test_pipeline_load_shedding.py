@@ -24,7 +24,7 @@ from optitrack_vrpn.stream.motion.estimator import EstimateConfig
 from optitrack_vrpn.stream.motion.lowpass import LowpassConfig
 from optitrack_vrpn.stream.pipeline import Pipeline
 from optitrack_vrpn.telling.facts import facts_of_pipeline, StreamFacts
-from optitrack_vrpn.telling.rules import load_findings
+from optitrack_vrpn.telling.rules import of_entry
 from pipeline_kit import HOST, MS, pose_report, ProblemLog, S
 import pytest
 
@@ -317,11 +317,11 @@ def test_outputs_are_left_out_before_poses():
     assert sum(sample.motion is not None for sample in out) > 0.3 * len(out)
     facts = facts_of_pipeline(pipeline)
     assert facts.lean and not facts.shedding and facts.lean_poses == sum(s.lean for s in out)
-    assert [one.key for one in load_findings(facts)] == ['fewer outputs']
+    assert [one.code for one in of_entry('frames', facts)] == ['fewer outputs']
     # The load is over.
     pipeline.tick(21 * S)
     pipeline.tick(21 * S + CALM_NS)
-    assert not load_findings(facts_of_pipeline(pipeline))
+    assert not of_entry('frames', facts_of_pipeline(pipeline))
 
 
 def test_poses_alone_are_never_left_out_as_outputs():

@@ -16,7 +16,7 @@ import time
 from geometry_msgs.msg import PoseStamped, TransformStamped
 from optitrack_vrpn.control.protocol import ControlConfig
 from optitrack_vrpn.core.severity import ERROR
-from optitrack_vrpn.takes.assess.remarks import findings
+from optitrack_vrpn.takes.assess.rules import findings
 from optitrack_vrpn.takes.record.recorder_ros import Recorder, RecorderConfig
 from optitrack_vrpn.takes.take_io import load_take
 from optitrack_vrpn.takes.topics import TopicChoice

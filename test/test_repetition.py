@@ -5,8 +5,9 @@
 from hypothesis import given, strategies as st
 from optitrack_vrpn.core.repetition import REMIND_S, Repetition
 from optitrack_vrpn.core.severity import INFO, WARN
-from optitrack_vrpn.telling.catalogue import Finding
+from optitrack_vrpn.telling.findings import Finding
 from optitrack_vrpn.telling.log import problem_lines
+from optitrack_vrpn.telling.rules import BY_CODE
 
 S = 10**9
 
@@ -41,28 +42,29 @@ def lines(repetition, now_s, *present):
 
 def test_one_cause_is_one_line_for_all_bodies_and_says_its_end_with_the_last_figures():
     repetition = Repetition()
-    far = [Finding('unit', (name,), {'far': 500.0}) for name in 'ab']
+    far = [Finding(BY_CODE['unit'], (name,), {'far': 500.0}) for name in 'ab']
     ((severity, text),) = lines(repetition, 0, *far)
     assert severity is WARN and "'a', 'b' are 500 m" in text
     assert lines(repetition, 1, *far) == []
-    ((_, text),) = lines(repetition, 2, *far, Finding('unit', ('c',), {'far': 400.0}))
+    ((_, text),) = lines(repetition, 2, *far, Finding(BY_CODE['unit'], ('c',), {'far': 400.0}))
     assert "'c' is 400 m" in text, 'of a further body alone'
     shed = {'patience': 1.0, 'standing': 50.0}
-    assert len(lines(repetition, 3, Finding('overload', (), {**shed, 'shed': 5}))) == 1
-    lines(repetition, 4, Finding('overload', (), {**shed, 'shed': 70}))
+    assert len(lines(repetition, 3, Finding(BY_CODE['overload'], (), {**shed, 'shed': 5}))) == 1
+    lines(repetition, 4, Finding(BY_CODE['overload'], (), {**shed, 'shed': 70}))
     ((severity, text),) = lines(repetition, 5)
     assert severity is INFO and 'keeps up again; 70 poses' in text
 
 
 def test_losses_that_change_their_cause_are_one_problem():
     repetition = Repetition()
-    assert len(lines(repetition, 0, Finding('unread', (), {'share': '5%'}))) == 1
-    assert lines(repetition, 1, Finding('lost', (), {'share': '5%'})) == []
+    assert len(lines(repetition, 0, Finding(BY_CODE['unread'], (), {'share': '5%'}))) == 1
+    assert lines(repetition, 1, Finding(BY_CODE['lost'], (), {'share': '5%'})) == []
     assert lines(repetition, 2) == [(INFO, 'losses have ended')]
 
 
 def test_bodies_with_remedies_of_their_own_have_a_line_each():
-    held = [Finding('held', (name,), {'seconds': 2.0, 'why': 'x', 'accept': f'call {name}'})
+    held = [Finding(BY_CODE['held'], (name,), {
+        'seconds': 2.0, 'why': 'x', 'accept': f'call {name}'})
             for name in 'ab']
     found = lines(Repetition(), 0, *held)
     assert [text[-6:] for _, text in found] == ['call a', 'call b']

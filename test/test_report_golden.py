@@ -15,8 +15,8 @@ import tempfile
 import numpy as np
 from optitrack_vrpn.cli.files_io import json_text
 from optitrack_vrpn.takes.assess.figures import body_figures
-from optitrack_vrpn.takes.assess.remarks import findings
 from optitrack_vrpn.takes.assess.report_data import report_data, severity_of
+from optitrack_vrpn.takes.assess.rules import findings
 from optitrack_vrpn.takes.take_io import load_take
 import pytest
 from raw_kit import capture

@@ -8,8 +8,8 @@ A row is one decision of the report, and stands beside the row in which it goes 
 
 import numpy as np
 from optitrack_vrpn.core.units import NS_PER_S
+from optitrack_vrpn.takes.assess.events import events
 from optitrack_vrpn.takes.assess.figures import body_figures
-from optitrack_vrpn.takes.assess.remarks import events
 from optitrack_vrpn.takes.columns import ROW
 from optitrack_vrpn.takes.take import ClockRow, LeftOut, StateRow, TakeBody
 from optitrack_vrpn.takes.trajectory import Trajectory

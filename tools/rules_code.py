@@ -66,7 +66,7 @@ IMPURE = {
     'urllib', 'warnings',
 }
 #: Types with a severity and a text that are messages of a protocol or findings, and no events.
-NO_EVENTS = {'TextReport', 'ServerText', 'Finding', 'Cause'}
+NO_EVENTS = {'TextReport', 'ServerText', 'Finding', 'Rule'}
 HEADER = ('# Copyright 2026 The optitrack_vrpn authors\n'
           '# SPDX-License-Identifier: BSD-3-Clause\n')
 

@@ -16,12 +16,9 @@ from optitrack_vrpn.core.status import StatusReport, written
 from optitrack_vrpn.drivers.link import LinkState
 from optitrack_vrpn.stream.bodies.states import Disposition, State
 from optitrack_vrpn.stream.clock.types import ClockStatus
-from optitrack_vrpn.telling.catalogue import Finding
-from optitrack_vrpn.telling.facts import BodyFacts, LossFacts, NO_LOSS, StreamFacts
-from optitrack_vrpn.telling.rules import (
-    condition_findings, held_findings, load_findings, loss_findings, rate_findings,
-    selection_findings)
-
+from optitrack_vrpn.telling.facts import BodyFacts, LossFacts, NO_LOSS, RateFacts, StreamFacts
+from optitrack_vrpn.telling.findings import Finding
+from optitrack_vrpn.telling.rules import of_entry
 
 #: Reasons of the stages before and after the validity gate, for which each body has a value.
 _LATER_STAGES = (
@@ -73,7 +70,7 @@ def link_entry(
     level = _LINK_LEVELS[state]
     if 'udp_lost' in counters:
         details['udp_lost_percent'] = written(100.0 * loss.share, 1)
-    for found in loss_findings(loss) if level is INFO else ():
+    for found in of_entry('connection', StreamFacts(loss=loss)) if level is INFO else ():
         level, reason = found.severity, found.line
     message = printable(reason, MAX_REASON)
     if not message.startswith(state.value):    # as "connected to 192.168.1.20" does
@@ -89,7 +86,7 @@ def clock_entry(
     Report the estimate of the sender's clock.
 
     :param ptp_minus_stamp_ns: PTP time of a frame minus its stamp (ns), if the server sends it.
-    :param found: why the sender's times let all poses be withheld, or are published wrongly.
+    :param found: what is wrong with the sender's times.
     :param latency_ms: of the settings.
     """
     level, message = INFO, f'{status.mode}, epoch {status.epoch}'
@@ -97,10 +94,6 @@ def clock_entry(
         level, message = found[0].severity, found[0].line
     elif not status.samples:
         level, message = WARN, f'{status.mode}, no pose of a selected body yet'
-    elif status.sender_fault and status.by_arrival:
-        size = f' of {status.sender_jitter_s * 1e3:.3g} ms' if status.sender_jitter_s else ''
-        level, message = WARN, (
-            f"stamps are arrivals: the sender's times have {status.sender_fault}{size}")
     elif not status.learnt:
         message += ', learning'
     elif status.above_since_s:
@@ -161,11 +154,10 @@ def frames_entry(
         values['pose_path'] = runs
     message = f'{_short(latency.p50)} from stamp to topic' if math.isfinite(
         latency.p50) else 'latency from stamp to topic unknown'
-    for found in load_findings(facts):
-        return StatusReport('frames', found.severity, f'{message}; {found.line}', values)
-    for found in selection_findings(facts):
-        return StatusReport('frames', found.severity, found.line, values)
-    return StatusReport('frames', INFO, message, values)
+    found = of_entry('frames', facts)
+    level = max((one.severity for one in found), default=INFO)
+    message = '; '.join([message, *(one.line for one in found)])
+    return StatusReport('frames', level, message, values)
 
 
 def body_entry(
@@ -198,14 +190,14 @@ def body_entry(
     if status.accepted_by_time_rad and status.state is State.TRACKED:
         message += (f'; its attitude was accepted by time, '
                     f'{math.degrees(status.accepted_by_time_rad):.0f} degrees from the one before')
-    for found in held_findings(body):
+    rates = {status.name: status.rate_hz} if level is INFO and status.rate_hz > 0 else {}
+    facts = StreamFacts(bodies=(body,), max_age_s=max_age_s, rate=RateFacts(
+        rates, expected_hz, fastest_hz))
+    for found in of_entry('state', facts):
         message += f'; {found.remedy}'
-    nominal_hz = expected_hz or fastest_hz
-    if level is INFO and status.rate_hz > 0:
-        for found in rate_findings({status.name: status.rate_hz}, expected_hz, fastest_hz):
-            level, message = found.severity, found.line
-    for found in condition_findings(body, max_age_s):
+    for found in of_entry('body', facts):
         level, message = found.severity, f'{status.state.value}, but {found.line}'
+    nominal_hz = expected_hz or fastest_hz
     values = {
         'motive_name': printable(status.name),
         'world': world, 'frame': frame,

@@ -32,7 +32,7 @@ from optitrack_vrpn.stream.roster import Sample, TrackedBody
 from optitrack_vrpn.telling.facts import (
     BodyFacts, facts_of_body, facts_of_pipeline, LossWindow, Twins)
 from optitrack_vrpn.telling.log import problem_lines
-from optitrack_vrpn.telling.rules import lasting_findings, trouble_findings
+from optitrack_vrpn.telling.rules import of_entry, of_log
 from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 
@@ -315,8 +315,7 @@ class StatusReporter:
             pipeline = self._sources.pipeline
             facts = facts_of_pipeline(pipeline, loss)
             entries.append(clock_entry(
-                pipeline.stamps.status(), pipeline.ptp_minus_stamp_ns,
-                trouble_findings(facts.trouble, facts.max_age_s),
+                pipeline.stamps.status(), pipeline.ptp_minus_stamp_ns, of_entry('clock', facts),
                 pipeline.config.stamps.latency_ms))
             entries.append(frames_entry(
                 self.latency.work.percentiles(), self.latency.latency.percentiles(),
@@ -325,6 +324,6 @@ class StatusReporter:
             self._twins.update(channels, now_ns)
         bodies = self.publish(channels)
         facts.bodies = tuple(body for body, _ in bodies)
-        for line in problem_lines(self._log.repetition, lasting_findings(facts), now_ns):
+        for line in problem_lines(self._log.repetition, of_log(facts), now_ns):
             self._log(line.severity, line.text, line.key)
         return entries + [entry for _, entry in bodies]

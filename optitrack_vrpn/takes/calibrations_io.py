@@ -7,12 +7,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.names import printable
+from optitrack_vrpn.core.severity import WARN
 from optitrack_vrpn.takes.assess.report_page_io import items, Section
-from optitrack_vrpn.telling.catalogue import Finding
+from optitrack_vrpn.telling.findings import Case, find, Rule
 
 _PATTERN = 'calibration*.json'
 _HEAD = ('calibration', 'quantity', 'value', 'standard deviation')
@@ -20,6 +21,10 @@ _HEAD = ('calibration', 'quantity', 'value', 'standard deviation')
 _LARGEST = 1_000_000
 #: Chosen: length of a text in the table.
 _LONGEST = 300
+
+_NO_CALIBRATION: Final[Rule[list[str]]] = Rule(
+    'no calibration', WARN, lambda faults: [Case((), {'detail': text}) for text in faults],
+    '{detail}', 'write it again with calibrate, or move it to another folder')
 
 
 def calibrations(recording: Path) -> list[Section]:
@@ -31,17 +36,18 @@ def calibrations(recording: Path) -> list[Section]:
     """
     if not recording.is_dir():
         return []
-    made, faults = [], []
+    made: list[tuple[str, str, list[tuple[str, ...]]]] = []
+    faults: list[str] = []
     for path in sorted(recording.glob(_PATTERN)):
         try:
             date, rows = _record(path)
             made.append((date, path.name, rows))
         except ConfigurationError as error:
-            faults.append(Finding('no calibration', (), {'detail': str(error)}))
+            faults.append(str(error))
     made.sort(reverse=True)
     if not made and not faults:
         return []
-    return [Section('Calibrations', found=items(faults), head=_HEAD,
+    return [Section('Calibrations', found=items(find((_NO_CALIBRATION,), faults)), head=_HEAD,
                     rows=[row for _, _, rows in made for row in rows])]
 
 

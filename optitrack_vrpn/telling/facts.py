@@ -10,12 +10,20 @@ from dataclasses import dataclass, field
 import math
 from typing import NamedTuple, Optional
 
+from optitrack_vrpn.core.names import printable
 from optitrack_vrpn.core.stats import Intervals, IntervalStatistics
 from optitrack_vrpn.stream.bodies.states import BodyStatus, Disposition, State
 from optitrack_vrpn.stream.clock.types import ClockStatus, Trouble
 from optitrack_vrpn.stream.pipeline import Pipeline
 from optitrack_vrpn.stream.roster import TrackedBody
 
+#: The dispositions that count the poses withheld in a state, and those that say nothing about it.
+_UNUSABLE = {
+    State.FROZEN: ('repeat',), State.ZEROED: ('zeroed',),
+    State.UNTRACKED: ('not_tracked', 'mean_error'),
+    State.INVALID: ('not_finite', 'norm', 'shared_name'),
+    State.JUMPED: ('moved_too_far', 'turned_too_far', 'jumped')}
+_NOT_COUNTED = ('duplicate', 'out_of_order')
 #: Share of poses or of time below which a fault is not reported: usual wireless losses stay below.
 MUCH = 0.01
 #: Fewest frames that are reported as a fault, and fewest poses that show a fault of the server.
@@ -41,16 +49,18 @@ _FEWEST_MESSAGES = 10
 @dataclass(frozen=True)
 class LossFacts:
     """
-    The losses of the last seconds.
+    The losses of the last seconds, or of an observation.
 
     :ivar share: share of lost messages; NaN while unknown.
     :ivar lossy: whether they are a fault.
     :ivar unread: whether the receive buffer of this computer was full.
+    :ivar window_s: time in which they were counted (s); 0 for the whole observation.
     """
 
     share: float = math.nan
     lossy: bool = False
     unread: bool = False
+    window_s: float = LOSS_WINDOW_S
 
 
 #: Losses of a protocol that does not count them.
@@ -104,6 +114,46 @@ class LossWindow:
         return self.facts
 
 
+@dataclass(frozen=True)
+class RateFacts:
+    """
+    The frame rates of bodies (Hz).
+
+    :ivar rates: of each body.
+    :ivar expected_hz: the cameras' rate if the user states it, or 0.
+    :ivar others_hz: that of the fastest body if ``rates`` does not contain it.
+    :ivar unsent: share of frames that the sender left out.
+    """
+
+    rates: Mapping[str, float] = field(default_factory=dict)
+    expected_hz: float = 0.0
+    others_hz: float = 0.0
+    unsent: float = 0.0
+
+    @property
+    def fastest_hz(self) -> float:
+        """Return the rate of the fastest body, 0 without any."""
+        return max(self.rates.values(), default=0.0)
+
+    @property
+    def usual_hz(self) -> float:
+        """Return the rate that each body should have."""
+        return self.expected_hz or max(self.others_hz, self.fastest_hz)
+
+    @property
+    def slow(self) -> list[tuple[float, str]]:
+        """Return the bodies whose known rate is below the usual one, the slowest first."""
+        # Fraction of the fastest body's or of the cameras' rate below which a rate is reported.
+        return sorted((rate, name) for name, rate in self.rates.items()
+                      if 0.0 < rate < 0.9 * self.usual_hz)
+
+    @property
+    def slow_cameras(self) -> bool:
+        """Return whether all of several bodies are slower than the user expects."""
+        return self.expected_hz > 0.0 and len(self.rates) > 1 and (
+            len(self.slow) == len(self.rates))
+
+
 @dataclass
 class BodyFacts:
     """
@@ -117,7 +167,7 @@ class BodyFacts:
     :ivar held: why time alone does not end its jump; '' if it does, or if there is none.
     :ivar held_s: how long it has lasted (s).
     :ivar accept_service: the service by which the user accepts the pose it jumped to; '' for none.
-    :ivar lacking: what the server's motions lack, so that they are not published: keys of CAUSES.
+    :ivar lacking: what the server's motions lack, so that they are not published: codes of rules.
     :ivar twin: a body in the same place for so long that they share their markers; '' for none.
     :ivar twin_m: distance to that one (m).
     :ivar far_m: how far its last pose is from the origin (m), if no capture volume is so large.
@@ -147,6 +197,35 @@ class BodyFacts:
         return self.status.state
 
     @property
+    def detail(self) -> str:
+        """Return the detail of its state; for STALE its duration until now."""
+        if self.state is State.STALE and math.isfinite(self.status.age_s):
+            return f'no valid pose for the last {self.status.age_s:.1f} s'
+        return printable(self.status.detail, 160)
+
+    @property
+    def other(self) -> str:
+        """Return the body with which it exchanged its name, at the end or before; '' for none."""
+        return self.status.swapped_with or self.exchanged
+
+    @property
+    def of_the_unit(self) -> tuple[State, ...]:
+        """Return the states that follow from a wrong unit: the body seems faster than any."""
+        return (State.NEW, State.JUMPED) if self.far_m else ()
+
+    @property
+    def judged(self) -> int:
+        """Return the number of poses that could have been published."""
+        return self.status.good + sum(
+            count for reason, count in self.status.withheld.items() if reason not in _NOT_COUNTED)
+
+    @property
+    def unusable(self) -> dict[State, int]:
+        """Return the number of poses that were withheld in each state that withholds some."""
+        return {state: sum(self.status.withheld.get(reason, 0) for reason in reasons)
+                for state, reasons in _UNUSABLE.items()}
+
+    @property
     def missing_share(self) -> float:
         """Return the share of its frames that are missing in short gaps."""
         missing, frames = self.intervals.missing, self.intervals.frames
@@ -168,6 +247,7 @@ class StreamFacts:
     :ivar ended: why the connection failed or ended early, or ''.
     :ivar clock: estimate of the sender's clock.
     :ivar stalled_s: the longest time for which this computer stood still (s).
+    :ivar loopback: whether no network lies between the sender and this computer.
     :ivar loss: the losses of the last seconds, where they are followed.
     :ivar shedding: whether frames are left out because this computer cannot keep up.
     :ivar shed: number of poses left out for that.
@@ -176,6 +256,7 @@ class StreamFacts:
     :ivar only_ignored: number of bodies that arrive, if none of them is selected.
     :ivar max_age_s: largest age of a pose that is published (s).
     :ivar trouble: why no frame is stamped, or how old the sender's own stamps are.
+    :ivar rate: the rates that are judged.
     """
 
     poses: int = 0
@@ -188,6 +269,7 @@ class StreamFacts:
     ended: str = ''
     clock: Optional[ClockStatus] = None
     stalled_s: float = 0.0
+    loopback: bool = False
     loss: LossFacts = NO_LOSS
     shedding: bool = False
     shed: int = 0
@@ -196,6 +278,7 @@ class StreamFacts:
     only_ignored: int = 0
     max_age_s: float = math.inf
     trouble: Optional[Trouble] = None
+    rate: RateFacts = RateFacts()
 
     @property
     def ignored(self) -> dict[str, int]:
@@ -213,6 +296,17 @@ class StreamFacts:
         """Return the share of poses that the network lost."""
         lost = self.counters.get('udp_lost', 0)
         return lost / (lost + max(self.counters.get('messages', self.poses), 1))
+
+    @property
+    def losses(self) -> LossFacts:
+        """Return the losses of the last seconds, else those of the whole observation."""
+        return self.loss if self.loss is not NO_LOSS else LossFacts(
+            self.lost_share, self.lost_share > MUCH,
+            self.counters.get('dropped_unread', 0) > 0, 0.0)
+
+    def appeared_s(self, body: BodyFacts) -> float:
+        """Return how long after the first body another one appeared (s)."""
+        return (body.intervals.first_ns - self.all_intervals.first_ns) * 1e-9
 
     @property
     def common_share(self) -> float:

@@ -1,302 +1,278 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Find the causes of bad poses in what was measured of a stream."""
+"""
+What can be wrong with a stream: each row has its condition, severity, text and remedy.
+
+Log, /diagnostics and doctor report these rows; takes and page use some of them again. A new row
+needs no other code: what its condition wants to know is a field of ``facts``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-import math
-from typing import Optional
+from collections.abc import Collection, Mapping
+import functools
+from typing import Final
 
-from optitrack_vrpn.core.names import printable
-from optitrack_vrpn.core.stats import Intervals
-from optitrack_vrpn.stream.bodies.states import BodyStatus, State
-from optitrack_vrpn.stream.clock.types import Trouble
+from optitrack_vrpn.core.severity import ERROR, WARN
+from optitrack_vrpn.stream.bodies.states import State
 from optitrack_vrpn.stream.load_shedding import FRESH_NS, PATIENCE_NS, STANDING_NS
-from optitrack_vrpn.telling.catalogue import Finding, Span
-from optitrack_vrpn.telling.facts import (
-    BodyFacts, ENOUGH_FRAMES, ENOUGH_POSES, LOSS_WINDOW_S, LossFacts, MUCH, StreamFacts)
+from optitrack_vrpn.telling.conditions import (
+    absent, all_late, coarse, datagrams, each, exchanged, held, ignored, in_one_place, in_state,
+    lacked, lacking, late_times, lost, out_of_a_buffer, paused, percent, quiet, repeated_times,
+    restarted, senders_clock, sent_twice, silent, slow_body, standstill,
+    two_parents, uneven, was)
+from optitrack_vrpn.telling.facts import ENOUGH_POSES, StreamFacts
+from optitrack_vrpn.telling.findings import Case, case, find, Finding, Rule
 
 #: Rate of usual displays (Hz), with the error of a rate that is measured over a second.
 _DISPLAY_HZ = (58.5, 61.5)
-#: The dispositions that count the poses withheld in a state.
-_UNUSABLE = {
-    State.FROZEN: ('repeat',), State.ZEROED: ('zeroed',),
-    State.UNTRACKED: ('not_tracked', 'mean_error'),
-    State.INVALID: ('not_finite', 'norm', 'shared_name'),
-    State.JUMPED: ('moved_too_far', 'turned_too_far', 'jumped')}
-#: Ages (s) of the sender's stamps above which its clock is behind. Chosen: 50 ms above the 10 ms
-#: that exposure, processing and network usually take.
-USUAL_AGE_S = 0.06
-#: A jump that only the user can end is logged after this time (s). Chosen: the default
-#: of jump_accept_s.
-_HELD_S = 2.0
-_NOT_COUNTED = ('duplicate', 'out_of_order')
+
+_IN_VIEW = 'do at least two cameras see three of its markers wherever it goes?'
+_CAMERA_RATE = (
+    'look at the camera rate in Motive and at the frame divisor of its streaming settings')
+_BY_ARRIVAL = 'set stamps.mode: arrival, which does not use the times of the server'
+_OUT_OF_VIEW = f'STALE: out of view, or deleted in Motive: {_IN_VIEW}'
+_FROZEN = (f'FROZEN: out of view, and Motive repeats its last pose: {_IN_VIEW} (Or a simulator '
+           'without noise: then set validation.frozen_after_s: 0.0)')
+_CONFUSED = (
+    'JUMPED: Motive confuses its markers: is their arrangement symmetric or similar to that of '
+    'another body, or are there reflections?')
+_INVALID = (
+    'INVALID: its numbers are not a pose: check the body in Motive, or the program that relays '
+    'it; two rigid bodies of one name need a name each')
+_ZEROED = f'ZEROED: out of view, and Motive sends zeros: {_IN_VIEW}'
+_UNTRACKED = f'UNTRACKED: Motive reports it as out of view: {_IN_VIEW}'
+_NO_MOTION = (
+    'let the server send it, or set velocity_source: estimate, so that the node estimates it from '
+    'the poses')
+_WITHHELD = (
+    'no pose is published: since {event}, for {seconds:.1f} s, frames do not arrive at the pace '
+    'at which they were sent: they come out of a buffer')
+_SET_CLOCKS = (
+    'set the clocks of both computers by NTP or PTP, or stamps.mode: tracking, which follows the '
+    'clock of the sender')
+_NO_LOSS = 'losses have ended'
+_UNUSABLE = '{bodies} {was} unusable in {share} of {its} poses: '
+
+#: All rows, those that explain others first.
+RULES: Final[tuple[Rule[StreamFacts], ...]] = (
+    # -- the connection --------------------------------------------------------------------------
+    Rule('ended', WARN, lambda facts: case(facts.ended, reason=facts.ended),
+         'then: {reason}', 'does Motive keep running? Does another client block it?',
+         check='data', explains=('data',)),
+    Rule('client warning', WARN, lambda facts: [Case((), {'message': text})
+                                                for text in facts.messages],
+         'with a warning of the client', '{message}', check='data'),
+    Rule('ignored', WARN, ignored, 'but also: {what}',
+         'the node ignores these; check which program is the server', check='data'),
+    # -- times -----------------------------------------------------------------------------------
+    Rule('played faster', WARN, out_of_a_buffer(falling=True), _WITHHELD,
+         'if the server plays a recording faster than real time, set stamps.mode: sender and '
+         'stamps.max_age_s: 0; else the network, or a computer on the way, is overloaded',
+         entry='clock', log=True),
+    Rule('out of a buffer', WARN, out_of_a_buffer(falling=False), _WITHHELD,
+         'is the network, or a computer on the way, overloaded?', entry='clock', log=True),
+    Rule('all late', WARN, all_late, 'no pose is published: all frames are {late:.3f} s late: '
+         'they are old, or a clock was set', 'in {left:.1f} s they are taken for new ones; reduce '
+         'the load of the network', entry='clock', log=True),
+    Rule("sender's clock", WARN, senders_clock(published=True),
+         'stamps of the sender are {age:.3f} s {how}', _SET_CLOCKS,
+         entry='clock', log=True, explains=('too old',)),
+    Rule("sender's clock, nothing published", WARN, senders_clock(published=False),
+         'stamps of the sender are {age:.3f} s {how}: no pose is published (stamps.max_age_s)',
+         f'{_SET_CLOCKS}; for a sender whose clock counts from its start set stamps.max_age_s: 0',
+         entry='clock', log=True, explains=('too old',)),
+    Rule('standstill', WARN, standstill, 'this computer stood still for {stalled:.1f} s, and the '
+         'estimate of the clock started again',
+         'this computer is busy, or was suspended: reduce its load and try again',
+         check='clock', explains=('clock',)),
+    Rule('coarse times', WARN, coarse, "the sender's times have {fault}: stamps are arrivals, "
+         'with the jitter of the network',
+         'set a finer clock on the Motive computer, or use NatNet',
+         check='clock', entry='clock', explains=('clock',)),
+    Rule('estimate restarted', WARN, restarted,
+         'the estimate of the clock started again: {restarts}',
+         "did Motive restart just now? Do two programs send under this server's name?",
+         check='clock', explains=('clock',)),
+    Rule('uneven arrivals', WARN, uneven, 'that is much', '{busy}; stamps.mode: tracking removes '
+         'most of the jitter from the stamps, but poses arrive late', check='clock'),
+    Rule('one time', ERROR, lambda facts: case(
+        facts.poses >= ENOUGH_POSES and facts.all_intervals.frames == 1),
+         'all poses have the same sender time: stamps are arrivals, and poses that waited '
+         'in a buffer cannot be recognised', 'does the server send times? NatNet does',
+         check='bodies', explains=('bodies',)),
+    Rule('shared name', WARN, repeated_times(shared=True),
+         '{share} of the poses have the time of the pose before, although they differ: the node '
+         'drops them as repeats', 'do two rigid bodies in Motive have the name {bodies}? Rename '
+         f'one. Otherwise {_BY_ARRIVAL}', check='stamps', explains=('stamps',)),
+    Rule('repeated times', WARN, repeated_times(shared=False),
+         '{share} of the poses have the time of the pose before, although they differ: the node '
+         'drops them as repeats', _BY_ARRIVAL, check='stamps', explains=('stamps',)),
+    Rule('late times', WARN, late_times, '{share} of the poses are older than the one before, '
+         'although they arrived in order: the node drops them',
+         "do two programs send under this server's name? Is its clock set repeatedly?",
+         check='stamps'),
+    # -- all frames ------------------------------------------------------------------------------
+    Rule('slow cameras', WARN, lambda facts: case(
+        facts.rate.slow_cameras,
+        rate=facts.rate.fastest_hz, nominal=facts.rate.usual_hz),
+         '{rate:.1f} Hz where the cameras run at {nominal:g} Hz', _CAMERA_RATE,
+         check='rate', entry='body', explains=('rate',)),
+    Rule('slow body', WARN, slow_body,
+         '{bodies} {has} {rate:.1f} Hz where {nominal:g} Hz is expected',
+         f'is it often out of view? Lost poses have the same effect. Otherwise {_CAMERA_RATE}',
+         check='rate', entry='body', explains=('rate',)),
+    Rule('not sent', WARN, lambda facts: case(
+        facts.rate.unsent, rate=facts.rate.fastest_hz, share=percent(facts.rate.unsent)),
+         '{rate:.1f} Hz, but {share} of the frames are missing at the sender: they were not lost '
+         'in the network', "Motive cannot keep up: check its machine's load, and whether its "
+         'cameras drop frames', check='rate', explains=('rate',)),
+    Rule('display rate', WARN, lambda facts: case(
+        not facts.rate.expected_hz
+        and _DISPLAY_HZ[0] <= facts.rate.fastest_hz <= _DISPLAY_HZ[1], rate=facts.rate.fastest_hz),
+         '{rate:.1f} Hz is the rate of a display; some installations stream at it while their '
+         'cameras run faster', f'{_CAMERA_RATE}; if 60 Hz is intended, set expected_rate_hz: 60 '
+         '(the doctor: --expect-rate 60)', check='rate', entry='body'),
+    Rule('unread', WARN, lost(unread=True),
+         '{share} were lost because the receive buffer of this computer was full',
+         'this computer is too busy to read: reduce its load',
+         check='data', entry='connection', log=True, end=_NO_LOSS),
+    Rule('lost', WARN, lost(unread=False),
+         '{share} were lost in the network', 'use a cable instead of WiFi, and a separate switch; '
+         'or is the Motive PC too busy to send each frame?',
+         check='data', entry='connection', log=True, end=_NO_LOSS),
+    Rule('out of order', WARN, datagrams('udp_reordered'),
+         '{share} of the datagrams arrived out of order; the node drops poses that are older than '
+         'the last', 'use a cable instead of WiFi, and only one network path', check='data'),
+    Rule('twice on the way', WARN, datagrams('udp_repeated'),
+         '{share} of the datagrams arrived twice; the node uses one',
+         'is there a loop, a repeater or a second path in the network?', check='data'),
+    Rule('sent twice', WARN, sent_twice, '{share} twice; the node uses one',
+         'the server sends them twice: does a second program relay the data of Motive?',
+         check='data'),
+    Rule('overload', WARN, lambda facts: case(
+        facts.shedding, patience=PATIENCE_NS * 1e-9, standing=STANDING_NS * 1e-6,
+        shed=facts.shed),
+         'this computer cannot keep up: for {patience:g} s every pose has waited more than '
+         '{standing:g} ms before it was read. Whole frames are left out as needed, so that the '
+         'others are on time (load_shedding)',
+         'select fewer bodies (bodies.allow) or topics, or lower the rate in Motive',
+         check='data', entry='frames', log=True, explains=('fewer outputs',),
+         end='this computer keeps up again; {shed} poses have been left out so far'),
+    Rule('fewer outputs', WARN, lambda facts: case(
+        facts.lean, waited=FRESH_NS * 1e-6, lean=facts.lean_poses),
+         'this computer cannot keep up with all outputs: every pose has waited more than '
+         '{waited:g} ms before it was read. Poses and TF are published; velocities and '
+         'covariances are left out meanwhile, so that no pose is lost (load_shedding)',
+         'select fewer outputs, or lower their rates',
+         check='data', entry='frames', log=True,
+         end='all outputs are published again; {lean} poses have been published without the '
+             'others so far'),
+    Rule('not selected', WARN, lambda facts: case(facts.only_ignored, count=facts.only_ignored),
+         'bodies.allow and bodies.deny select none of the bodies that arrive ({count})',
+         'write their names as in Motive', entry='frames'),
+    Rule('quiet', WARN, quiet, 'but none in the last {quiet:.1f} s',
+         'is Motive paused, or every body out of view? Is the network interrupted?',
+         check='data'),
+    Rule('paused', WARN, paused(interrupted=False), 'no body sent a pose for {silence}',
+         'is Motive paused at times, or its machine too busy?', check='data'),
+    Rule('interrupted', WARN, paused(interrupted=True), 'no body sent a pose for {silence}',
+         'check the network for interruptions', check='data'),
+    # -- single bodies ---------------------------------------------------------------------------
+    Rule('FROZEN', ERROR, in_state(State.FROZEN), '{bodies} {is} FROZEN{detail}', _FROZEN,
+         check='bodies'),
+    Rule('ZEROED', ERROR, in_state(State.ZEROED), '{bodies} {is} ZEROED{detail}', _ZEROED,
+         check='bodies'),
+    Rule('UNTRACKED', ERROR, in_state(State.UNTRACKED), '{bodies} {is} UNTRACKED{detail}',
+         _UNTRACKED, check='bodies'),
+    Rule('STALE', ERROR, in_state(State.STALE), '{bodies} {is} STALE{detail}', _OUT_OF_VIEW,
+         check='bodies'),
+    Rule('JUMPED', ERROR, in_state(State.JUMPED), '{bodies} {is} JUMPED{detail}', _CONFUSED,
+         check='bodies'),
+    Rule('INVALID', ERROR, in_state(State.INVALID), '{bodies} {is} INVALID{detail}', _INVALID,
+         check='bodies'),
+    Rule('NEW', ERROR, in_state(State.NEW), '{bodies} {is} NEW{detail}',
+         'NEW: seen too briefly: listen longer (--seconds); or its poses contradict each other: '
+         'do two rigid bodies have this name?', check='bodies'),
+    Rule('exchanged', ERROR, exchanged, '{bodies} {verb} to have exchanged their names',
+         'Motive confuses two bodies: give each a different, asymmetric marker arrangement, then '
+         'delete both rigid bodies there and create them again (or refine them); if you exchanged '
+         'the names yourself, clean up and configure the node', check='bodies'),
+    Rule('was FROZEN', WARN, was(State.FROZEN), _UNUSABLE + 'repeats of one pose (FROZEN)',
+         _FROZEN, check='bodies'),
+    Rule('was ZEROED', WARN, was(State.ZEROED), _UNUSABLE + 'zeros (ZEROED)', _ZEROED,
+         check='bodies'),
+    Rule('was UNTRACKED', WARN, was(State.UNTRACKED),
+         _UNUSABLE + 'not tracked by Motive (UNTRACKED)', _UNTRACKED, check='bodies'),
+    Rule('was INVALID', WARN, was(State.INVALID), _UNUSABLE + 'not a pose (INVALID)', _INVALID,
+         check='bodies'),
+    Rule('was JUMPED', WARN, was(State.JUMPED),
+         _UNUSABLE + 'at positions or attitudes that it cannot reach (JUMPED)', _CONFUSED,
+         check='bodies'),
+    Rule('silent', WARN, silent, '{bodies} {was} silent for {silence}', _OUT_OF_VIEW,
+         check='bodies'),
+    Rule('lacked', WARN, lacked, '{bodies} lacked {share} of the frames', _OUT_OF_VIEW,
+         check='bodies'),
+    Rule('absent', WARN, absent, '{bodies} {was} absent for the first {begin}',
+         _OUT_OF_VIEW, check='bodies'),
+    Rule('held', WARN, held, '{bodies} {is} JUMPED for {seconds:g} s and {stays} so: {why}',
+         'it is not published until it returns: check its markers in Motive, and make them less '
+         'symmetric. If you have redefined the body in Motive, {accept}',
+         entry='state', log=True),
+    Rule('too old', WARN, each(
+        lambda facts, body: body.all_too_old, lambda facts, body: {'age': facts.max_age_s}),
+         'no pose of {bodies} is published: each is more than {age:g} s old (stamps.max_age_s) '
+         'before it can be published', 'reduce the load of this computer or the delay of the '
+         "network; or is the sender's clock too slow? Else set stamps.max_age_s",
+         check='bodies', entry='body', log=True),
+    Rule('unit', WARN, each(
+        lambda facts, body: body.far_m, lambda facts, body: {'far': body.far_m}),
+         '{bodies} {is} {far:.0f} m from the origin; positions of hundreds of metres are usually '
+         'millimetres or centimetres',
+         'make the server send metres (in Motive: Scale 1 in its streaming settings)',
+         check='bodies', entry='body', log=True),
+    Rule('in one place', WARN, in_one_place,
+         '{bodies} are in one place, {distance:.1f} mm apart',
+         'Motive solves one set of markers twice: is a rigid body there twice, under two names? '
+         'Delete one, or give them different arrangements of markers',
+         check='bodies', entry='body', log=True),
+    Rule('no angular rate', WARN, lacking('no angular rate'),
+         'for {bodies} the server sends velocities without an angular rate (a rotation over no '
+         'time): no twist is published', _NO_MOTION, log=True),
+    Rule('no angular acceleration', WARN, lacking('no angular acceleration'),
+         'for {bodies} the server sends accelerations without an angular acceleration (a rotation '
+         'over no time): none is published', _NO_MOTION, log=True),
+    Rule('no velocity before', WARN, lacking('no velocity before'),
+         'for {bodies} the server sends accelerations without a preceding velocity: the '
+         "acceleration of the base, which has an offset from the body's origin, cannot be "
+         'computed and is not published', _NO_MOTION, log=True),
+)
+#: The rows of rates.
+RATES: Final = tuple(rule for rule in RULES if rule.check == 'rate')
+#: The row of frames of TF with several parents, over the parents by frame.
+TWO_PARENTS: Final[Rule[Mapping[str, Collection[str]]]] = Rule(
+    'two parents', WARN, two_parents, 'the frame {frame} of TF has two parents: {parents}',
+    'TF is a tree, so that its readers get one or the other by chance: remove tf from outputs, '
+    'name the frame otherwise (frames.body, bodies.NAME.frame), or end the other publisher')
+#: The rows by their codes.
+BY_CODE: Final = {rule.code: rule for rule in RULES}
 
 
-def too_slow(rate_hz: float, nominal_hz: float) -> bool:
-    """Return whether a known rate is below the expected one."""
-    # Fraction of the fastest body's or of the cameras' rate below which a rate is reported.
-    return 0.0 < rate_hz < 0.9 * nominal_hz
+@functools.cache
+def _where(field: str, value: object) -> tuple[Rule[StreamFacts], ...]:
+    return tuple(rule for rule in RULES if getattr(rule, field) == value)
 
 
-def rate_findings(
-    rates: Mapping[str, float], expected_hz: float = 0.0, nominal_hz: float = 0.0,
-    unsent: float = 0.0,
-) -> list[Finding]:
-    """
-    Find rates that are too low.
-
-    :param rates: frame rate (Hz) of each body.
-    :param expected_hz: the cameras' rate if the user states it (Hz), or 0.
-    :param nominal_hz: that of the fastest body if ``rates`` does not contain it (Hz).
-    :param unsent: share of frames that the sender left out.
-    """
-    fastest = max(rates.values(), default=0.0)
-    nominal = expected_hz or max(nominal_hz, fastest)
-    slow = sorted((rate, name) for name, rate in rates.items() if too_slow(rate, nominal))
-    figures = {'rate': fastest, 'nominal': nominal, 'share': percent(unsent)}
-    if slow and expected_hz and len(rates) > 1 and too_slow(fastest, nominal):
-        return [Finding('slow cameras', (), figures)]
-    if slow:
-        return [Finding('slow body', tuple(name for _, name in slow),
-                        {**figures, 'rate': slow[0][0]})]
-    if unsent:
-        return [Finding('not sent', (), figures)]
-    if not expected_hz and _DISPLAY_HZ[0] <= fastest <= _DISPLAY_HZ[1]:
-        return [Finding('display rate', (), figures)]
-    return []
-
-
-def stream_findings(facts: StreamFacts) -> list[Finding]:
-    """Find faults of the frames between the sender and this process."""
-    if facts.ended:    # the rest follows from that
-        return [Finding('ended', (), {'reason': facts.ended})]
-    counters, lost = facts.counters, facts.lost_share
-    found = [Finding('client warning', (), {'message': text}) for text in facts.messages]
-    ignored = [f'{count} {name}' for name, count in facts.ignored.items() if count]
-    if facts.more_bodies:
-        ignored.append(f'{facts.more_bodies} poses of bodies beyond the limit')
-    if ignored:
-        found.append(Finding('ignored', (), {'what': ', '.join(ignored)}))
-    if lost > MUCH:
-        found.append(Finding('unread' if counters.get('dropped_unread') else 'lost', (), {
-            'share': percent(lost)}))
-    datagrams = max(counters.get('datagrams', 0), 1)
-    for key, name in (('out of order', 'udp_reordered'), ('twice on the way', 'udp_repeated')):
-        share = counters.get(name, 0) / datagrams
-        if share > MUCH:
-            found.append(Finding(key, (), {'share': percent(share)}))
-    frames = sum(body.intervals.frames for body in facts.bodies)
-    doubled = sum(body.intervals.doubled for body in facts.bodies) - counters.get(
-        'udp_repeated', 0)
-    if doubled > MUCH * frames and doubled >= ENOUGH_FRAMES:
-        share = doubled / frames
-        found.append(Finding('sent twice', (), {'share': (
-            'every frame arrives' if share > 0.95 else
-            f'{percent(share)} of the frames arrive')}))
-    intervals = facts.all_intervals
-    found += load_findings(facts)
-    # Shortest silence at the end that is reported (s): longer than a scheduling delay.
-    if facts.quiet_s > max(0.5, 5.0 * intervals.interval_s):
-        found.append(Finding('quiet', (), {'quiet': facts.quiet_s}))
-    if len(facts.bodies) > 1 and intervals.silences:
-        found.append(Finding('paused' if lost <= MUCH else 'interrupted', (), {
-            'silence': _silence(intervals)}, (Span(intervals.silence_s),)))
-    return found
-
-
-def loss_findings(loss: LossFacts) -> list[Finding]:
-    """Find losses of the last seconds."""
-    return [Finding('unread' if loss.unread else 'lost', (), {'share': (
-        f'{loss.share:.0%} of the messages of the last {LOSS_WINDOW_S:g} s')})] if (
-        loss.lossy) else []
-
-
-def trouble_findings(trouble: Optional[Trouble], max_age_s: float) -> list[Finding]:
-    """Find why no frame is stamped, or a sender's clock whose own times are published wrongly."""
-    if trouble is None:
-        return []
-    if trouble.event:
-        return [Finding('played faster' if trouble.falling else 'out of a buffer', (), {
-            'event': trouble.event, 'seconds': trouble.for_s})]
-    if trouble.late_s:
-        return [Finding('all late', (), {'late': trouble.late_s, 'left': trouble.left_s})]
-    if 0.0 <= trouble.age_s <= USUAL_AGE_S:
-        return []
-    size_s = abs(trouble.age_s)
-    key = "sender's clock, nothing published" if 0.0 < max_age_s < size_s else "sender's clock"
-    how = 'in the future' if trouble.age_s < 0.0 else 'old when they arrive'
-    return [Finding(key, (), {'age': size_s, 'how': how})]
-
-
-def load_findings(facts: StreamFacts) -> list[Finding]:
-    """Find that this computer cannot keep up."""
-    if facts.shedding:
-        return [Finding('overload', (), {
-            'patience': PATIENCE_NS * 1e-9, 'standing': STANDING_NS * 1e-6, 'shed': facts.shed})]
-    if facts.lean:
-        return [Finding('fewer outputs', (), {
-            'waited': FRESH_NS * 1e-6, 'lean': facts.lean_poses})]
-    return []
-
-
-def selection_findings(facts: StreamFacts) -> list[Finding]:
-    """Find that no body that arrives is selected."""
-    return [Finding('not selected', (), {'count': facts.only_ignored})] if (
-        facts.only_ignored) else []
-
-
-def condition_findings(body: BodyFacts, max_age_s: float) -> list[Finding]:
-    """Find poses that are all too old, a wrong unit, and two bodies of one set of markers."""
-    name = (body.name,)
-    found = [Finding('too old', name, {'age': max_age_s})] if body.all_too_old else []
-    if body.far_m:
-        found.append(Finding('unit', name, {'far': body.far_m}))
-    if body.twin:    # one finding of both
-        found.append(Finding('in one place', (
-            min(body.name, body.twin), max(body.name, body.twin)), {
-                'distance': 1000.0 * body.twin_m}))
-    return found
-
-
-def held_findings(body: BodyFacts) -> list[Finding]:
-    """Find a jump that only the user can end."""
-    return [Finding('held', (body.name,), {
-        'seconds': _HELD_S, 'why': body.held, 'accept': (
-            f'accept it: ros2 service call {body.accept_service} std_srvs/srv/Trigger'
-            if body.accept_service else 'clean up and configure the node')})] if (
-        body.held) else []
-
-
-def lasting_findings(facts: StreamFacts) -> list[Finding]:
+def of_log(facts: StreamFacts) -> list[Finding]:
     """List what a log writes when it begins and when it ends, each body by itself."""
-    clock = trouble_findings(facts.trouble, facts.max_age_s)
-    explained = any("sender's clock" in one.key for one in clock)
-    found = [*clock, *loss_findings(facts.loss), *load_findings(facts)]
-    for body in facts.bodies:
-        found += [one for one in condition_findings(body, facts.max_age_s)
-                  if not (explained and one.key == 'too old')]
-        found += [Finding(lack, (body.name,)) for lack in sorted(body.lacking)]
-        if body.held_s >= _HELD_S:
-            found += held_findings(body)
-    return found
+    return find(_where('log', True), facts)
 
 
-def one_time(facts: StreamFacts) -> bool:
-    """Return whether all poses have the same sender time."""
-    return facts.poses >= ENOUGH_POSES and facts.all_intervals.frames == 1
+def of_entry(entry: str, facts: StreamFacts) -> list[Finding]:
+    """List what an entry of /diagnostics reports."""
+    return find(_where('entry', entry), facts)
 
 
-def stamp_findings(facts: StreamFacts) -> list[Finding]:
-    """Find sender times that repeat or go back."""
-    poses = max(facts.poses, 1)
-    stuck = sum(body.intervals.stuck for body in facts.bodies)
-    if stuck > MUCH * poses:
-        # Two bodies of one name send two poses with each time: as many repeats as frames.
-        names = tuple(body.name for body in facts.bodies if body.intervals.frames and abs(
-            body.intervals.stuck - body.intervals.frames) <= MUCH * body.intervals.frames)
-        return [Finding('shared name' if names else 'repeated times', names[:1], {
-            'share': percent(stuck / poses)})]
-    late = sum(body.intervals.late for body in facts.bodies)
-    if late > MUCH * poses and not facts.counters.get('udp_reordered'):
-        return [Finding('late times', (), {'share': percent(late / poses)})]
-    return []
-
-
-def clock_findings(facts: StreamFacts, loopback: bool = False) -> list[Finding]:
-    """
-    Find restarts and jitter of the clock estimate.
-
-    :param loopback: whether no network lies between sender and this process.
-    """
-    clock = facts.clock
-    if clock is None:
-        return []
-    # Standstill of this computer (s) after which a restart of the clock estimate says nothing
-    # about the sender. Chosen: several frames of any camera.
-    if clock.restarts and facts.stalled_s > 0.3:
-        return [Finding('standstill', (), {'stalled': facts.stalled_s})]
-    if clock.sender_fault and clock.by_arrival:
-        size = f' of {clock.sender_jitter_s * 1e3:.3g} ms' if clock.sender_jitter_s else ''
-        return [Finding('coarse times', (), {'fault': clock.sender_fault + size})]
-    if clock.restarts:
-        return [Finding('estimate restarted', (), {'restarts': ', '.join(
-            f'{count} {name}' for name, count in clock.restarts.items())})]
-    # Jitter of arrivals (99 %, s) that is reported. Chosen: one frame at 100 Hz.
-    if clock.jitter_p99_s > 0.010:
-        return [Finding('uneven arrivals', (), {'busy': (
-            'this machine is busy: reduce its load' if loopback else
-            'the network or this machine is busy: use a cable instead of WiFi, and switch power '
-            'saving off')})]
-    return []
-
-
-def body_findings(facts: StreamFacts) -> list[Finding]:
-    """Find what is wrong with single bodies, at the end and during the whole time."""
-    # Bodies that are not tracked at the end come first, since a list is limited.
-    bodies = sorted(facts.bodies, key=lambda body: body.state is State.TRACKED)
-    exchanged: set[str] = set()    # a pair is one finding
-    found = [finding for body in bodies for finding in _of_a_body(body, facts, exchanged)]
-    return list({(one.key, one.bodies, one.begin_s): one for one in found}.values())
-
-
-def _of_a_body(body: BodyFacts, facts: StreamFacts, exchanged: set[str]) -> list[Finding]:
-    name = (body.name,)
-    status, intervals, everything = body.status, body.intervals, facts.all_intervals
-    found = []
-    other = status.swapped_with or body.exchanged
-    # In another unit a body seems to be faster than any: that it jumps is no finding of its own.
-    faster = (State.NEW, State.JUMPED) if body.far_m else ()
-    if body.state not in (State.TRACKED, *faster) and not status.swapped_with:
-        detail = printable(_detail(status), 160)
-        found.append(Finding(body.state.value, name, {'detail': f' ({detail})' if detail else ''}))
-    if other and other not in exchanged:
-        exchanged.add(body.name)
-        found.append(Finding('exchanged', (body.name, other), {
-            'verb': 'seem' if status.swapped_with else 'seemed for a while'}))
-    poses = status.good + sum(
-        count for reason, count in status.withheld.items() if reason not in _NOT_COUNTED)
-    unusable = {state: sum(status.withheld.get(reason, 0) for reason in reasons)
-                for state, reasons in _UNUSABLE.items()}
-    total = sum(unusable.values())
-    if total > MUCH * poses and total >= ENOUGH_FRAMES:
-        found += [Finding(f'was {state.value}', name, {'share': percent(count / poses)})
-                  for state, count in unusable.items() if count > MUCH * poses / len(unusable)
-                  and state not in faster and not (other and state is State.JUMPED)]
-    silent_s = intervals.silent_s - (everything.silent_s if len(facts.bodies) > 1 else 0.0)
-    if intervals.silences and silent_s > MUCH * intervals.span_s:
-        found.append(Finding('silent', name, {'silence': _silence(intervals)},
-                             (Span(intervals.silence_s),)))
-    # Loss differs between bodies by chance: five standard deviations of a Poisson count.
-    chance = 5.0 * math.sqrt(facts.lost_share / max(intervals.frames, 1))
-    if body.missing_share > MUCH + facts.common_share + chance:
-        found.append(Finding('lacked', name, {'share': percent(body.missing_share)}))
-    appeared_s = (intervals.first_ns - everything.first_ns) * 1e-9
-    found += condition_findings(body, facts.max_age_s)
-    # A body that appears this much later (s) than the first was absent: the handshake takes less.
-    if 0.5 < appeared_s < everything.span_s:
-        found.append(Finding('absent', name, {'begin': f'{appeared_s:.1f} s'},
-                             (Span(appeared_s),)))
-    return found
-
-
-def _detail(body: BodyStatus) -> str:
-    """Describe a state; for STALE with its duration until now."""
-    if body.state is State.STALE and math.isfinite(body.age_s):
-        return f'no valid pose for the last {body.age_s:.1f} s'
-    return body.detail
-
-
-def percent(share: float) -> str:
-    """Write a share, with a digit more where it is small."""
-    return f'{share:.1%}' if share < 0.1 else f'{share:.0%}'
-
-
-def _silence(intervals: Intervals) -> str:
-    """Describe silences, of which there is at least one."""
-    if intervals.silences == 1:
-        return f'{intervals.longest_s:.2f} s'
-    share = intervals.silent_s / max(intervals.span_s, 1e-9)
-    return (f'up to {intervals.longest_s:.2f} s at a time, {intervals.silences} times, '
-            f'{percent(share)} of the time')
+def of_check(check: str, facts: StreamFacts) -> list[Finding]:
+    """List what a check of the doctor reports."""
+    return find(_where('check', check), facts)

@@ -31,9 +31,9 @@ UNCHECKED = {
                  'vehicle)'}
 
 
-class Rule(NamedTuple):
+class Need(NamedTuple):
     """
-    Rule for one parameter.
+    What one parameter must be.
 
     :ivar name: name of the parameter.
     :ivar right: returns the correct value for the present one; an equal value is correct.
@@ -57,7 +57,7 @@ class ParameterVerdict(NamedTuple):
     :ivar right: correct value; None if the parameter is missing.
     """
 
-    rule: Rule
+    rule: Need
     value: Optional[float]
     right: Optional[float]
 
@@ -89,7 +89,7 @@ def _within(low: float, high: float, right: float) -> Callable[[float], float]:
     return lambda present: present if low <= present <= high else right
 
 
-def rules(autopilot: str, plan: Plan) -> tuple[Rule, ...]:
+def rules(autopilot: str, plan: Plan) -> tuple[Need, ...]:
     """
     Return the rules for an autopilot.
 
@@ -99,32 +99,32 @@ def rules(autopilot: str, plan: Plan) -> tuple[Rule, ...]:
     if autopilot == 'px4':
         position_yaw, velocity = 1 | 2 | 8, 4
         return (
-            Rule('EKF2_EV_CTRL',
+            Need('EKF2_EV_CTRL',
                  _bits(position_yaw, position_yaw | (velocity if plan.velocity else 0)),
                  f'fuses position in three axes, yaw: bits {position_yaw}; velocity: {velocity}'),
-            Rule('EKF2_HGT_REF', _one_of(3), 'height from vision', reboot=True),
+            Need('EKF2_HGT_REF', _one_of(3), 'height from vision', reboot=True),
             # The user may have measured some tens of milliseconds; 175 is the default of old
             # releases, meant for cameras.
-            Rule('EKF2_EV_DELAY', _within(0.0, 50.0, 0.0),
+            Need('EKF2_EV_DELAY', _within(0.0, 50.0, 0.0),
                  'delay in ms; the stamps sent here are capture times already', reboot=True),
             # PX4 keeps an origin from GNSS, with its altitude, until a reboot.
-            Rule('EKF2_GPS_CTRL', _one_of(0), 'no GNSS indoors', reboot=True),
-            Rule('SYS_HAS_GPS', _one_of(0), 'PX4 refuses to arm without a GNSS receiver',
+            Need('EKF2_GPS_CTRL', _one_of(0), 'no GNSS indoors', reboot=True),
+            Need('SYS_HAS_GPS', _one_of(0), 'PX4 refuses to arm without a GNSS receiver',
                  required=False, reboot=True),
-            Rule('EKF2_MAG_TYPE', _one_of(5), 'no magnetometer: the yaw is that of vision',
+            Need('EKF2_MAG_TYPE', _one_of(5), 'no magnetometer: the yaw is that of vision',
                  required=False, reboot=True),
         )
     source = 6 if plan.velocity else 0
     return (
         # 2 and 3 are backends for cameras: ArduPilot turns their poses to its own yaw, ignores
         # them for 1 s after a reset (2), or shifts them so that the position does not jump (3).
-        Rule('VISO_TYPE', _one_of(1), 'takes poses from MAVLink as they are', reboot=True),
-        Rule('AHRS_EKF_TYPE', _one_of(3), 'EKF3 is the estimator'),
-        Rule('EK3_ENABLE', _one_of(1), 'EKF3 runs', reboot=True),
-        *(Rule(f'EK3_SRC1_{name}', _one_of(6), f'{what} from external navigation')
+        Need('VISO_TYPE', _one_of(1), 'takes poses from MAVLink as they are', reboot=True),
+        Need('AHRS_EKF_TYPE', _one_of(3), 'EKF3 is the estimator'),
+        Need('EK3_ENABLE', _one_of(1), 'EKF3 runs', reboot=True),
+        *(Need(f'EK3_SRC1_{name}', _one_of(6), f'{what} from external navigation')
           for name, what in (
               ('POSXY', 'horizontal position'), ('POSZ', 'height'), ('YAW', 'yaw'))),
-        *(Rule(f'EK3_SRC1_{name}', _one_of(source, 0),
+        *(Need(f'EK3_SRC1_{name}', _one_of(source, 0),
                f'{what} velocity from external navigation, or none')
           for name, what in (('VELXY', 'horizontal'), ('VELZ', 'vertical'))),
     )
@@ -170,7 +170,7 @@ class ParameterProtocol:
     :ivar refused: reason why parameters were not written, or ''.
     """
 
-    def __init__(self, wanted: tuple[Rule, ...], bytewise: bool, write: bool) -> None:
+    def __init__(self, wanted: tuple[Need, ...], bytewise: bool, write: bool) -> None:
         self._wanted = wanted
         self._bytewise = bytewise
         self._write = write
@@ -182,7 +182,7 @@ class ParameterProtocol:
         self._values: dict[str, tuple[Optional[float], int]] = {}
         self.refused = ''
         self._refused: list[str] = []
-        self.written: list[Rule] = []
+        self.written: list[Need] = []
         self._to_read = [rule.name for rule in self._wanted]
         self._to_write: Optional[list[ParameterVerdict]] = None
         self._attempts = 0

@@ -9,8 +9,8 @@ from typing import NamedTuple, Optional
 
 import numpy as np
 from optitrack_vrpn.core.units import NS_PER_S
+from optitrack_vrpn.takes.assess.events import clock_restarts
 from optitrack_vrpn.takes.assess.figures import Envelope, Figures
-from optitrack_vrpn.takes.assess.remarks import clock_restarts
 from optitrack_vrpn.takes.assess.svg import Bars, chart, Floats, Panel, SvgLine, zoom_data
 from optitrack_vrpn.takes.evaluate.evaluation_odometry import OdometryEvaluation
 from optitrack_vrpn.takes.take import Take

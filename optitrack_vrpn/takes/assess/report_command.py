@@ -19,17 +19,18 @@ from optitrack_vrpn.core.severity import Severity
 from optitrack_vrpn.takes.assess.charts import (
     body_pictures, clock_picture, heights, odometry_pictures, paths)
 from optitrack_vrpn.takes.assess.figures import body_figures, Figures
-from optitrack_vrpn.takes.assess.remarks import findings
 from optitrack_vrpn.takes.assess.report_data import report_data, severity_of
 from optitrack_vrpn.takes.assess.report_page_io import (
     check_available, comparison, GAP_HEAD, gap_rows, items, OWN, page, ReportClock, Section)
+from optitrack_vrpn.takes.assess.rules import findings
 from optitrack_vrpn.takes.calibrations_io import calibrations
 from optitrack_vrpn.takes.evaluate.evaluation_odometry import evaluate_odometry, OdometryEvaluation
+from optitrack_vrpn.takes.evaluate.evaluation_rules import GOOD_ESTIMATE
 from optitrack_vrpn.takes.take import Take
 from optitrack_vrpn.takes.take_io import load_estimate, load_take
 from optitrack_vrpn.takes.topics import absolute
 from optitrack_vrpn.takes.trajectory import Trajectory
-from optitrack_vrpn.telling.catalogue import Finding
+from optitrack_vrpn.telling.findings import find, Finding
 
 #: The page, unless another is named.
 PAGE = 'report.html'
@@ -124,7 +125,7 @@ def make_page(arguments: argparse.Namespace, assessed: Assessed) -> str:
     if result is not None:
         sections.append(Section(
             f'{arguments.estimate} against {arguments.reference}', odometry_pictures(result),
-            items(result.findings or [Finding('good estimate')]), evaluation=result))
+            items(result.findings or find((GOOD_ESTIMATE,), None)), evaluation=result))
     if arguments.compare is not None:
         with Progress('reading') as reading:
             other = load_take(arguments.compare, progress=reading.show)

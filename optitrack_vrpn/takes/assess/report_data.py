@@ -13,7 +13,7 @@ from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.takes.assess.figures import Figures
 from optitrack_vrpn.takes.evaluate.evaluation_odometry import OdometryEvaluation
 from optitrack_vrpn.takes.take import SETTINGS, Take
-from optitrack_vrpn.telling.catalogue import Finding
+from optitrack_vrpn.telling.findings import Finding
 
 
 def severity_of(found: Sequence[Finding]) -> Severity:
@@ -47,7 +47,7 @@ def report_data(
 
 
 def _finding(one: Finding) -> dict[str, Any]:
-    return {'key': one.key, 'severity': one.severity.word, 'text': one.text,
+    return {'key': one.code, 'severity': one.severity.word, 'text': one.text,
             'remedy': one.remedy, 'bodies': one.bodies,
             'spans': [span._asdict() for span in one.spans]}
 

@@ -18,12 +18,12 @@ from optitrack_vrpn.core.errors import BackendUnavailableError
 from optitrack_vrpn.core.names import counted
 from optitrack_vrpn.core.units import NS_PER_S, span_text
 from optitrack_vrpn.takes.assess.charts import Picture
+from optitrack_vrpn.takes.assess.events import clock_restarts, link_losses
 from optitrack_vrpn.takes.assess.figures import Figures
-from optitrack_vrpn.takes.assess.remarks import clock_restarts, link_losses
 from optitrack_vrpn.takes.assess.svg import ticks
 from optitrack_vrpn.takes.evaluate.evaluation_odometry import OdometryEvaluation
 from optitrack_vrpn.takes.take import SETTINGS, Take
-from optitrack_vrpn.telling.catalogue import CAUSES, Finding, Span
+from optitrack_vrpn.telling.findings import Finding, Span
 
 #: Times of a finding that are shown, and events of a row of the timeline.
 _MOST_TIMES, _MOST_EVENTS = 3, 500
@@ -130,7 +130,7 @@ def items(found: Sequence[Finding], clock: Optional[ReportClock] = None) -> list
 
 def _rows_of(finding: Finding, span: Span) -> tuple[str, ...]:
     """Return the rows of the timeline that show an occurrence, the first with the anchor."""
-    place = CAUSES[finding.key].place
+    place = finding.rule.place
     return (*([place] if place else []), *(span.bodies or finding.bodies))
 
 

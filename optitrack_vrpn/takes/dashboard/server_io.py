@@ -23,7 +23,7 @@ from optitrack_vrpn.control.protocol import Kind
 from optitrack_vrpn.core.names import printable
 from optitrack_vrpn.takes.assess.report_page_io import page_policy
 from optitrack_vrpn.takes.dashboard.access import Access, Right
-from optitrack_vrpn.takes.dashboard.causes import find, FindingLog
+from optitrack_vrpn.takes.dashboard.causes import FindingLog, page_findings
 from optitrack_vrpn.takes.dashboard.control import ControlLog
 from optitrack_vrpn.takes.dashboard.feed_ros import Feed
 from optitrack_vrpn.takes.dashboard.lab import age, Lab
@@ -142,7 +142,7 @@ class Dashboard:
                     client.wake.set()
             elif now - snapshot_at >= _SNAPSHOT_S:
                 snapshot_at = now
-                self._findings.update(find(self._lab, now), now)
+                self._findings.update(page_findings(self._lab, now), now)
             rest = _FRAME_S if self._clients else 3 * _FRAME_S
             await asyncio.sleep(max(rest - (time.monotonic() - now), 0.002))
 
@@ -167,7 +167,7 @@ class Dashboard:
             'type': 'snapshot', 'time': round(time.time(), 3), 'clients': len(self._clients),
             'age_s': age(now, self._lab.newest_at), 'bodies': self._lab.body_rows(now),
             'nodes': self._lab.node_rows(now),
-            'findings': self._findings.update(find(self._lab, now), now),
+            'findings': self._findings.update(page_findings(self._lab, now), now),
             'control': {
                 'problem': self._feed.control_problem, 'armed': self._feed.armed,
                 'vehicles': self._feed.vehicles,

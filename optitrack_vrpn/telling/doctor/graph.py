@@ -15,10 +15,10 @@ from optitrack_vrpn.node.graph.conflicts import LINGERS, ONE_NAME, ONE_TOPIC, qo
 from optitrack_vrpn.node.graph.processes import without_shared_memory
 from optitrack_vrpn.stream.bodies.settings import Selection, unmatched
 from optitrack_vrpn.stream.clock.types import UNIX_EPOCH
+from optitrack_vrpn.telling.conditions import USUAL_AGE_S
 from optitrack_vrpn.telling.doctor.reach import check_absence, no_node
 from optitrack_vrpn.telling.doctor.results import Graph, Mismatch, ProbeResults, RunningNode
 from optitrack_vrpn.telling.doctor.stream import check_axes
-from optitrack_vrpn.telling.rules import USUAL_AGE_S
 
 #: Chosen: names in one line.
 _SHOWN = 4

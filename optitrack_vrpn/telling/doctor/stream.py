@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 import math
 from typing import Optional
 
@@ -20,11 +21,10 @@ from optitrack_vrpn.stream.clock.types import UNIX_EPOCH
 from optitrack_vrpn.stream.config import PipelineConfig
 from optitrack_vrpn.stream.pipeline import Pipeline
 from optitrack_vrpn.stream.roster import body_name, TrackedBody
-from optitrack_vrpn.telling.catalogue import Finding, merge
 from optitrack_vrpn.telling.doctor.results import Lift, ProbeResults, WatchedStream
-from optitrack_vrpn.telling.facts import facts_of_pipeline, Observation, Twins
-from optitrack_vrpn.telling.rules import (
-    body_findings, clock_findings, one_time, rate_findings, stamp_findings, stream_findings)
+from optitrack_vrpn.telling.facts import facts_of_pipeline, Observation, RateFacts, Twins
+from optitrack_vrpn.telling.findings import Finding, merge
+from optitrack_vrpn.telling.rules import of_check
 
 
 def check_data(probed: ProbeResults) -> CheckResult:
@@ -48,7 +48,7 @@ def check_data(probed: ProbeResults) -> CheckResult:
     values.update({
         name: stream.counters[name] for name in ('udp_lost', 'udp_reordered', 'udp_repeated')
         if stream.counters.get(name)})
-    return results_of('data', stream_findings(stream), values, found)
+    return results_of('data', of_check('data', stream), values, found)
 
 
 def check_also(probed: ProbeResults, protocol: str, other: WatchedStream) -> CheckResult:
@@ -76,7 +76,8 @@ def check_rate(probed: ProbeResults) -> CheckResult:
     rates = stream.rates
     fastest = max(rates.values())
     values: dict[str, Value] = {'rate_hz': round(fastest, 2)}
-    found = rate_findings(rates, probed.expected_rate_hz, unsent=stream.unsent_share)
+    found = of_check('rate', replace(stream, rate=RateFacts(
+        rates, probed.expected_rate_hz, unsent=stream.unsent_share)))
     if stream.unsent_share:
         values['missing_share'] = round(stream.unsent_share, 4)
     if found:
@@ -89,10 +90,10 @@ def check_bodies(probed: ProbeResults) -> CheckResult:
     stream = probed.established
     if stream is None or not stream.bodies:
         return skip('bodies', 'no body sent a pose')
-    if one_time(stream):
-        return results_of('bodies', [Finding('one time')], {})
+    found = of_check('bodies', stream)
+    if any(not one.bodies for one in found):
+        return results_of('bodies', found, {})
     bad = [body for body in stream.bodies if body.state is not State.TRACKED]
-    found = body_findings(stream)
     faulty = {name for one in found for name in one.bodies}
     good = len(stream.bodies) - len(bad)
     values: dict[str, Value] = {
@@ -153,7 +154,7 @@ def check_stamps(probed: ProbeResults) -> CheckResult:
         return skip('stamps', 'no pose with a time')
     seconds = stream.newest_sender_ns / 1e9
     values: dict[str, Value] = {'base': clock.sender_base, 'sender_time_s': round(seconds, 6)}
-    found = stamp_findings(stream)
+    found = of_check('stamps', stream)
     if found:
         return results_of('stamps', found, values)
     if clock.sender_base == UNIX_EPOCH:
@@ -176,7 +177,8 @@ def check_clock(probed: ProbeResults) -> CheckResult:
     found = (
         f'host time is sender time {clock.offset_ns / 1e9:+.6f} s; arrivals lag by up to '
         f'{clock.jitter_p99_s * 1e3:.2f} ms (99 %), over {counted(clock.samples, "frame")}')
-    return results_of('clock', clock_findings(stream, probed.place.loopback), values, found)
+    return results_of('clock', of_check(
+        'clock', replace(stream, loopback=probed.place.loopback)), values, found)
 
 
 def _ago(seconds: float) -> str:

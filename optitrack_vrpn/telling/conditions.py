@@ -1,0 +1,276 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+The conditions of ``rules`` that need more than a line: facts of a stream to cases.
+
+Pure functions without state; a function with arguments makes a condition for each of its rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+import math
+
+from optitrack_vrpn.core.checks import listed
+from optitrack_vrpn.core.stats import Intervals
+from optitrack_vrpn.stream.bodies.states import State
+from optitrack_vrpn.telling.facts import BodyFacts, ENOUGH_FRAMES, MUCH, StreamFacts
+from optitrack_vrpn.telling.findings import Case, case, Span
+
+Condition = Callable[[StreamFacts], Iterable[Case]]
+_OfBody = Callable[[StreamFacts, BodyFacts], object]
+_Figures = Callable[[StreamFacts, BodyFacts], dict[str, object]]
+
+#: Ages (s) of the sender's stamps above which its clock is behind. Chosen: 50 ms above the 10 ms
+#: that exposure, processing and network usually take.
+USUAL_AGE_S = 0.06
+#: A jump that only the user can end is reported after this time (s). Chosen: the default
+#: of jump_accept_s.
+_HELD_S = 2.0
+
+
+def percent(share: float) -> str:
+    """Write a share, with a digit more where it is small."""
+    return f'{share:.1%}' if share < 0.1 else f'{share:.0%}'
+
+
+def _silence(intervals: Intervals) -> str:
+    """Describe silences, of which there is at least one."""
+    if intervals.silences == 1:
+        return f'{intervals.longest_s:.2f} s'
+    share = intervals.silent_s / max(intervals.span_s, 1e-9)
+    return (f'up to {intervals.longest_s:.2f} s at a time, {intervals.silences} times, '
+            f'{percent(share)} of the time')
+
+
+# -- the connection and all frames ---------------------------------------------------------------
+def ignored(facts: StreamFacts) -> tuple[Case, ...]:
+    """Find what the node ignores."""
+    what = [f'{count} {name}' for name, count in facts.ignored.items() if count]
+    if facts.more_bodies:
+        what.append(f'{facts.more_bodies} poses of bodies beyond the limit')
+    return case(what, what=', '.join(what))
+
+
+def lost(*, unread: bool) -> Condition:
+    """Find losses in the network, or in the receive buffer of this computer."""
+    def when(facts: StreamFacts) -> tuple[Case, ...]:
+        loss = facts.losses
+        return case(loss.lossy and loss.unread is unread, share=(
+            f'{loss.share:.0%} of the messages of the last {loss.window_s:g} s'
+            if loss.window_s else percent(loss.share)))
+    return when
+
+
+def datagrams(counter: str) -> Condition:
+    """Find a share of the datagrams that is much."""
+    def when(facts: StreamFacts) -> tuple[Case, ...]:
+        share = facts.counters.get(counter, 0) / max(facts.counters.get('datagrams', 0), 1)
+        return case(share > MUCH, share=percent(share))
+    return when
+
+
+def sent_twice(facts: StreamFacts) -> tuple[Case, ...]:
+    """Find frames that the server sends twice."""
+    frames = sum(body.intervals.frames for body in facts.bodies)
+    doubled = sum(body.intervals.doubled for body in facts.bodies) - facts.counters.get(
+        'udp_repeated', 0)
+    share = doubled / max(frames, 1)
+    return case(share > MUCH and doubled >= ENOUGH_FRAMES, share=(
+        'every frame arrives' if share > 0.95 else f'{percent(share)} of the frames arrive'))
+
+
+def quiet(facts: StreamFacts) -> tuple[Case, ...]:
+    """Find a silence at the end of an observation."""
+    # Shortest one that is reported (s): longer than a scheduling delay.
+    return case(facts.quiet_s > max(0.5, 5.0 * facts.all_intervals.interval_s),
+                quiet=facts.quiet_s)
+
+
+def paused(*, interrupted: bool) -> Condition:
+    """Find a silence of all bodies, with or without other losses."""
+    def when(facts: StreamFacts) -> Iterator[Case]:
+        intervals = facts.all_intervals
+        if len(facts.bodies) > 1 and intervals.silences and (
+                (facts.lost_share > MUCH) is interrupted):
+            yield Case((), {'silence': _silence(intervals)}, (Span(intervals.silence_s),))
+    return when
+
+
+def two_parents(parents: Mapping[str, Collection[str]]) -> Iterator[Case]:
+    """Find frames of TF with several parents, three of each at most."""
+    several = [frame for frame in sorted(parents) if len(parents[frame]) > 1]
+    for frame in several[:3]:
+        yield from case(
+            True, frame=listed([frame]), parents=listed(sorted(parents[frame])[:3]))
+
+
+# -- times ---------------------------------------------------------------------------------------
+def out_of_a_buffer(*, falling: bool) -> Condition:
+    """Find why frames are withheld; falling ones arrive faster than they were sent."""
+    def when(facts: StreamFacts) -> Iterator[Case]:
+        trouble = facts.trouble
+        if trouble is not None and trouble.event and trouble.falling is falling:
+            yield Case((), {'event': trouble.event, 'seconds': trouble.for_s})
+    return when
+
+
+def all_late(facts: StreamFacts) -> Iterator[Case]:
+    """Find that all frames are late."""
+    trouble = facts.trouble
+    if trouble is not None and trouble.late_s and not trouble.event:
+        yield Case((), {'late': trouble.late_s, 'left': trouble.left_s})
+
+
+def senders_clock(*, published: bool) -> Condition:
+    """Find the sender's own times (mode ``sender``) to be those of another clock."""
+    def when(facts: StreamFacts) -> Iterator[Case]:
+        trouble = facts.trouble
+        if trouble is None or trouble.event or trouble.late_s or (
+                0.0 <= trouble.age_s <= USUAL_AGE_S):
+            return
+        size_s = abs(trouble.age_s)
+        if (0.0 < facts.max_age_s < size_s) is not published:
+            yield Case((), {'age': size_s, 'how': (
+                'in the future' if trouble.age_s < 0.0 else 'old when they arrive')})
+    return when
+
+
+def standstill(facts: StreamFacts) -> tuple[Case, ...]:
+    """Find that this computer stood still, which the clock does not survive."""
+    # Time (s) after which a restart of the clock estimate says nothing about the sender. Chosen:
+    # several frames of any camera.
+    return case(facts.clock and facts.clock.restarts and facts.stalled_s > 0.3,
+                stalled=facts.stalled_s)
+
+
+def coarse(facts: StreamFacts) -> Iterator[Case]:
+    """Find times of the sender that are too coarse for stamps."""
+    clock = facts.clock
+    if clock is not None and clock.samples and clock.sender_fault and clock.by_arrival:
+        size = f' of {clock.sender_jitter_s * 1e3:.3g} ms' if clock.sender_jitter_s else ''
+        yield Case((), {'fault': clock.sender_fault + size})
+
+
+def restarted(facts: StreamFacts) -> Iterator[Case]:
+    """Find that the estimate of the clock began again."""
+    if facts.clock is not None and facts.clock.restarts:
+        yield Case((), {'restarts': ', '.join(
+            f'{count} {name}' for name, count in facts.clock.restarts.items())})
+
+
+def uneven(facts: StreamFacts) -> tuple[Case, ...]:
+    """Find a large jitter of the arrivals."""
+    # Jitter (99 %, s) that is reported. Chosen: one frame at 100 Hz.
+    return case(facts.clock is not None and facts.clock.jitter_p99_s > 0.010, busy=(
+        'this machine is busy: reduce its load' if facts.loopback else
+        'the network or this machine is busy: use a cable instead of WiFi, and switch power '
+        'saving off'))
+
+
+def repeated_times(*, shared: bool) -> Condition:
+    """Find repeated times of the sender: of a name that two bodies share, or of all."""
+    def when(facts: StreamFacts) -> Iterator[Case]:
+        share = sum(body.intervals.stuck for body in facts.bodies) / max(facts.poses, 1)
+        # Two bodies of one name send two poses with each time: as many repeats as frames.
+        names = tuple(body.name for body in facts.bodies if body.intervals.frames and abs(
+            body.intervals.stuck - body.intervals.frames) <= MUCH * body.intervals.frames)
+        if share > MUCH and bool(names) is shared:
+            yield Case(names[:1], {'share': percent(share)})
+    return when
+
+
+def late_times(facts: StreamFacts) -> tuple[Case, ...]:
+    """Find times of the sender that go back."""
+    share = sum(body.intervals.late for body in facts.bodies) / max(facts.poses, 1)
+    return case(share > MUCH and not facts.counters.get('udp_reordered'), share=percent(share))
+
+
+# -- bodies --------------------------------------------------------------------------------------
+def each(
+    met: _OfBody, figures: _Figures = lambda facts, body: {},
+    begin_s: Callable[[StreamFacts, BodyFacts], float] = lambda facts, body: math.nan,
+) -> Condition:
+    """Make the condition of single bodies."""
+    def when(facts: StreamFacts) -> Iterator[Case]:
+        for body in facts.bodies:
+            if met(facts, body):
+                at_s = begin_s(facts, body)
+                yield Case((body.name,), figures(facts, body), (
+                    (Span(at_s),) if math.isfinite(at_s) else ()))
+    return when
+
+
+def slow_body(facts: StreamFacts) -> tuple[Case, ...]:
+    """Find bodies that are slower than the others, or than the cameras."""
+    slow = facts.rate.slow
+    return case(slow, *(name for _, name in slow), nominal=facts.rate.usual_hz,
+                rate=slow[0][0] if slow else 0.0)
+
+
+def in_state(state: State) -> Condition:
+    """Find bodies that are in a state at the end; an exchange of names is a row of its own."""
+    return each(
+        lambda facts, body: body.state is state and not body.status.swapped_with
+        and state not in body.of_the_unit,
+        lambda facts, body: {'detail': f' ({body.detail})' if body.detail else ''})
+
+
+def was(state: State) -> Condition:
+    """Find bodies whose poses were unusable in a state, at any time."""
+    def met(facts: StreamFacts, body: BodyFacts) -> bool:
+        count, total = body.unusable[state], sum(body.unusable.values())
+        return total > MUCH * body.judged and total >= ENOUGH_FRAMES and (
+            count > MUCH * body.judged / len(body.unusable) and state not in body.of_the_unit
+            and not (body.other and state is State.JUMPED))
+    return each(met, lambda facts, body: {'share': percent(body.unusable[state] / body.judged)})
+
+
+def exchanged(facts: StreamFacts) -> Iterator[Case]:
+    """Find pairs of bodies that exchanged their names; a pair is one case."""
+    known: set[str] = set()
+    for body in facts.bodies:
+        if body.other and body.other not in known:
+            known.add(body.name)
+            yield Case((body.name, body.other), {
+                'verb': 'seem' if body.status.swapped_with else 'seemed for a while'})
+
+
+def in_one_place(facts: StreamFacts) -> Iterator[Case]:
+    """Find pairs of bodies that are in one place; a pair is one case."""
+    pairs = {(min(body.name, body.twin), max(body.name, body.twin)): body.twin_m
+             for body in facts.bodies if body.twin}
+    for pair, distance_m in pairs.items():
+        yield Case(pair, {'distance': 1000.0 * distance_m})
+
+
+silent = each(
+    lambda facts, body: body.intervals.silences and body.intervals.silent_s - (
+        facts.all_intervals.silent_s if len(facts.bodies) > 1 else 0.0)
+    > MUCH * body.intervals.span_s,
+    lambda facts, body: {'silence': _silence(body.intervals)},
+    lambda facts, body: body.intervals.silence_s)
+
+
+def _lacked(facts: StreamFacts, body: BodyFacts) -> bool:
+    # Loss differs between bodies by chance: five standard deviations of a Poisson count.
+    chance = 5.0 * math.sqrt(facts.lost_share / max(body.intervals.frames, 1))
+    return body.missing_share > MUCH + facts.common_share + chance
+
+
+lacked = each(_lacked, lambda facts, body: {'share': percent(body.missing_share)})
+# A body that appears this much later (s) than the first was absent: the handshake takes less.
+absent = each(
+    lambda facts, body: 0.5 < facts.appeared_s(body) < facts.all_intervals.span_s,
+    lambda facts, body: {'begin': f'{facts.appeared_s(body):.1f} s'},
+    lambda facts, body: facts.appeared_s(body))
+held = each(
+    lambda facts, body: body.held and body.held_s >= _HELD_S,
+    lambda facts, body: {'seconds': _HELD_S, 'why': body.held, 'accept': (
+        f'accept it: ros2 service call {body.accept_service} std_srvs/srv/Trigger'
+        if body.accept_service else 'clean up and configure the node')})
+
+
+def lacking(what: str) -> Condition:
+    """Find bodies whose motions of the server lack something."""
+    return each(lambda facts, body: what in body.lacking)
