@@ -11,7 +11,7 @@ from test_recording_evaluation import check_calibration, recording
 
 
 def keys(found):
-    return [one.key for one in found.findings]
+    return [one.code for one in found.findings]
 
 
 def changed(estimate, positions=None, quats=None):
@@ -70,7 +70,7 @@ def test_a_file_that_is_read_wrongly_says_how_it_fits(name):
     assert found.offset.correlation > 0.9    # angular speeds are those of the right reading
     # the size is that of the reading that fits
     assert sorted(keys(found)) == ['other reading', *(['other unit'] if 'milli' in name else [])]
-    (text,) = [one.text for one in found.findings if one.key == 'other reading']
+    (text,) = [one.text for one in found.findings if one.code == 'other reading']
     assert said in text
 
 

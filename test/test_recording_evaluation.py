@@ -267,7 +267,7 @@ def test_an_interruption_of_the_odometry_changes_no_transform(degrees, metres):
     check_calibration(found.hand_eye, 1e6, 0.1, 0.001)
     np.testing.assert_array_equal(found.continuity.resets_ns, [
         estimate.stamps_ns[len(estimate) // 3 + 1] + found.hand_eye.offset_ns])
-    assert found.findings[0].key == 'estimate displaced' and len(found.findings[0].spans) == 1
+    assert found.findings[0].code == 'estimate displaced' and len(found.findings[0].spans) == 1
 
 
 @pytest.mark.parametrize('kept, coverage', [(0.3, (0.1, 0.45)), (0.7, (0.6, 0.9))])
@@ -278,7 +278,7 @@ def test_lost_frames_decide_the_verdict(kept, coverage):
     found = evaluate_odometry(reference, estimate.at(chosen))
     assert found.ate.translation.rmse < 0.006
     assert coverage[0] < found.continuity.coverage < coverage[1]
-    assert found.findings[0].key == f'estimate lacks {"most" if kept < 0.5 else "part"}'
+    assert found.findings[0].code == f'estimate lacks {"most" if kept < 0.5 else "part"}'
     assert len(found.continuity.gaps_ns) > 10 and found.continuity.resets_ns == []
 
 
@@ -312,7 +312,7 @@ def test_a_straight_path_leaves_the_attitude_of_the_ate_open():
     reference, estimate = recording(8, axes=(1, 0, 0, 1, 1, 1), duration_s=15.0)
     sensor_on_line = estimate.of_child(CAMERA.inv(), CAMERA.inv().apply(-CAMERA_M))
     found = evaluate_odometry(reference, sensor_on_line)
-    assert 'straight path' in [one.key for one in found.findings]
+    assert 'straight path' in [one.code for one in found.findings]
     assert found.ate.rotation_deg.rmse > 5.0 and found.rpe.rotation_deg.rmse < 0.6
 
 
@@ -337,6 +337,6 @@ def test_gaps_of_the_reference_are_left_out_and_reported():
     gappy = reference.at((seconds < 8.0) | (seconds > 16.0))
     found = evaluate_odometry(gappy, estimate)
     assert np.linalg.norm(found.hand_eye.translation - CAMERA_M) < 0.002
-    assert 'not compared' in [one.key for one in found.findings]
+    assert 'not compared' in [one.code for one in found.findings]
     compared = (found.ate.stamps_ns - BEGIN_NS) / NS_PER_S
     assert not ((compared > 8.01) & (compared < 15.99)).any()

@@ -86,7 +86,7 @@ def test_bodies_that_are_out_of_view_at_different_times_are_one_finding():
     take = take_of(away('a', (2.0, 2.7)), away('b', (3.0, 3.9), (7.0, 7.6)), *(
         body(f'other{number}', noise_m=0.0002) for number in range(5)))
     one, = found_in(take)
-    assert (one.key, one.bodies) == ('gaps', ('b', 'a'))    # the worst first
+    assert (one.code, one.bodies) == ('gaps', ('b', 'a'))    # the worst first
     assert [(span.begin_s, span.end_s, span.bodies) for span in one.spans] == [
         (pytest.approx(begin, abs=0.01), pytest.approx(end, abs=0.01), (name,))
         for begin, end, name in ((2.0, 2.7, 'a'), (3.0, 3.9, 'b'), (7.0, 7.6, 'b'))]
@@ -105,7 +105,7 @@ def test_stamps_of_a_simulation_are_of_another_clock():
     made = body(noise_m=0.0002).trajectory
     late = TakeBody('wand', PosesInMemory(made, made.stamps_ns + BEGIN_NS))
     one, = found_in(take_of(late))
-    assert (one.key, one.bodies) == ('other clock', ('wand',)) and '1790000000 s' in one.text
+    assert (one.code, one.bodies) == ('other clock', ('wand',)) and '1790000000 s' in one.text
 
 
 @pytest.mark.parametrize('change, severity, said', [
@@ -234,7 +234,7 @@ def test_a_frame_of_two_parents_is_found_beside_the_poses_of_the_bodies(tmp_path
     take = written(tmp_path / 'take', {
         '/tf': ('tf2_msgs/msg/TFMessage', sorted([*ours, *theirs])),
         '/cf1/pose': ('geometry_msgs/msg/PoseStamped', poses_of(1.0))})
-    found = [each.text for each in found_in(take) if each.key == 'two parents']
+    found = [each.text for each in found_in(take) if each.code == 'two parents']
     assert found == ([] if other == 'optitrack' else [
         "the frame 'cf1' of TF has two parents: "
         + ', '.join(sorted([f"'{other}'", "'optitrack'"]))])
@@ -249,7 +249,7 @@ def test_transforms_left_out_are_counted_of_their_frame_with_one_reason(tmp_path
     take = written(tmp_path / 'take', {'/tf': ('tf2_msgs/msg/TFMessage', [
         (i / 100, transforms_cdr(again(i) / 100, 'map', 'Bottle', 'Cup', 'Box'))
         for i in range(400)])})
-    (one,) = [each for each in found_in(take) if each.key == 'left out']
+    (one,) = [each for each in found_in(take) if each.code == 'left out']
     lost = take.left_out['/tf:Bottle'].poses
     assert one.text == (f'{lost} poses of 400 on /tf:Bottle (and of 2 other topics) are left out '
                         f'here: {reason}')
@@ -275,7 +275,7 @@ def test_times_of_damage_and_restarts_are_those_of_the_stamps(tmp_path, log_s, s
     data = bytearray(path.read_bytes())
     data[data.index(topics['/wand/pose'][1][200][1]) + 60] ^= 0xff
     path.write_bytes(data)
-    spans = {one.key: one.spans for one in found_in(load_take(path))}
+    spans = {one.code: one.spans for one in found_in(load_take(path))}
     assert len(spans['damaged']) == 1 and 1.3 < spans['damaged'][0].begin_s < 2.01
     assert spans['damaged'][0].end_s - spans['damaged'][0].begin_s == pytest.approx(0.6, abs=0.1)
     assert spans['clock restarted'][0].begin_s == pytest.approx(11.0, abs=0.01)
@@ -289,5 +289,5 @@ def test_without_a_pose_damage_has_no_time(tmp_path):
     data = bytearray(path.read_bytes())
     data[data.index(rows[200][1]) + 60] ^= 0xff
     path.write_bytes(data)
-    (one,) = [one for one in found_in(load_take(path)) if one.key == 'damaged']
+    (one,) = [one for one in found_in(load_take(path)) if one.code == 'damaged']
     assert one.spans == ()

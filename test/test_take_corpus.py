@@ -221,7 +221,7 @@ CORPUS = {
 @pytest.mark.parametrize('name', CORPUS)
 def test_a_take_has_exactly_these_findings(name):
     make, expected = CORPUS[name]
-    assert [one.key for one in found_in(make())] == expected
+    assert [one.code for one in found_in(make())] == expected
 
 
 def test_findings_name_how_far_a_body_moved_and_how_many_poses_of_all():
@@ -264,7 +264,7 @@ def test_an_odd_log_time_is_named_and_counts_neither_as_latency_nor_as_silence()
     arrivals[100:200], arrivals[300:310] = 0, -1    # 1970, and beyond 2262
     take = take_of(TakeBody('wand', PosesInMemory(path, arrivals)), silent_s=(0.0, 1.7e9))
     (one,) = found_in(take)
-    assert one.key == 'odd log times' and 'of 110 of 2400 poses' in one.text
+    assert one.code == 'odd log times' and 'of 110 of 2400 poses' in one.text
     f = body_figures(take, take.bodies['wand'])
     assert (f.latency_ms, f.jitter_ms, f.ahead_ms) == (3.0, 0.0, 0.0)
 

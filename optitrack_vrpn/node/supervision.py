@@ -21,7 +21,8 @@ from optitrack_vrpn.stream.bodies.states import State
 from optitrack_vrpn.stream.clock.hostclock_io import HostClock
 from optitrack_vrpn.stream.pipeline import Pipeline
 from optitrack_vrpn.stream.roster import TrackedBody
-from optitrack_vrpn.telling.catalogue import Finding
+from optitrack_vrpn.telling.findings import Finding
+from optitrack_vrpn.telling.rules import TWO_PARENTS
 from rclpy.exceptions import InvalidHandle
 from rclpy.lifecycle import LifecycleNode
 from rclpy.node import Node
@@ -247,7 +248,7 @@ def two_parents(found: Mapping[str, tuple[str, str]]) -> list[str]:
     frames: dict[tuple[str, str], list[str]] = {}
     for frame, parents in found.items():
         frames.setdefault(parents, []).append(frame)
-    return [Finding('two parents', (), {
+    return [Finding(TWO_PARENTS, (), {
         'frame': listed(sorted(named), 3),
         'parents': f'{listed([own])} (this node), {listed([other])}'}).line
         for (own, other), named in frames.items()]
