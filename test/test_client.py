@@ -5,14 +5,13 @@
 import socket
 from types import SimpleNamespace
 
-from conftest import lacking
-from optitrack_vrpn.core.severity import ERROR, WARN
+from optitrack_vrpn.core.severity import WARN
 from optitrack_vrpn.drivers.link import LinkState
 from optitrack_vrpn.drivers.vrpn import handshake_io
 import pytest
 from server_kit import FakeServer
 from transport_kit import (
-    client, COOKIE, link, mute, pose, say_hello, stream, udp_port, wait_until)
+    client, link, pose, say_hello, stream, udp_port, wait_until)
 
 BOTH = pytest.mark.parametrize('way', ['udp', 'tcp'])
 
@@ -94,115 +93,6 @@ def test_udp_alone_never_connects_out():
             wait_until(lambda: len(server.requests) >= 2)
         assert not server.connections
     assert 'set connection: tcp' in sink.reasons(LinkState.LOST)[0]
-
-
-# -- foreign and mute -----------------------------------------------------------------------------
-
-@pytest.mark.parametrize('version', [b'06.12', b'08.00'])
-def test_another_major_version_is_refused_and_tried_again(version):
-    def other(server, sock):
-        sock.sendall(COOKIE.replace(b'07.38', version))
-        server.hold(sock)
-    with FakeServer(other) as server, client(server.port) as (running, sink):
-        sink.wait_state(LinkState.REFUSED, 2)
-        assert running.status().sessions == 0
-    change = next(c for c in sink.changes if c.data is LinkState.REFUSED)
-    assert change.severity == ERROR
-    assert f'speaks VRPN {version.decode()}' in change.text
-
-
-@pytest.mark.parametrize('answer', [
-    b'HTTP/1.1 400 Bad Request\r\n\r\n', b'\x15\x03\x01\x00\x02\x02\x46', b'SSH-2.0-OpenSSH_9',
-    COOKIE.replace(b'  0', b'  7'), bytes(24)])
-def test_other_programs_on_the_port_are_recognised(answer):
-    def foreign(server, sock):
-        sock.sendall(answer)
-        server.hold(sock)
-    with FakeServer(foreign, connect_back=False, udp=False) as server:
-        with client(server.port, link=link(connection='tcp')) as (_, sink):
-            sink.wait_state(LinkState.LOST)
-    reason = sink.reasons(LinkState.LOST)[0]
-    assert 'not speak VRPN' in reason or 'broken VRPN cookie' in reason
-    assert repr(answer[:7])[2:-1] in reason
-
-
-def dribble(server, sock):
-    """Send a cookie that never ends."""
-    for byte in COOKIE[:20]:
-        sock.sendall(bytes([byte]))
-        if server.stopping.wait(0.05):
-            return
-
-
-@pytest.mark.parametrize(('serve', 'way'), [(mute, 'udp'), (mute, 'tcp'), (dribble, 'tcp')])
-def test_a_server_without_a_greeting_is_reported_and_left(serve, way):
-    quick = link(connection=way, attempt_s=0.1, blocked_s=0.3)
-    with FakeServer(serve) as server, client(server.port, link=quick) as (running, sink):
-        sink.wait_state(LinkState.LOST, 2)
-        assert running.status().sessions == 0
-    late = next(c for c in sink.changes if 'greeting within 0.1 s' in c.text)
-    assert (late.data, late.severity) == (LinkState.HANDSHAKING, WARN)
-    assert 'up to 0.3 s' in late.text
-    for said in (late.text, sink.reasons(LinkState.LOST)[0]):
-        assert not lacking(said, 'blocked', 'firewall')
-    assert 'greeting within 0.3 s' in sink.reasons(LinkState.LOST)[0]
-
-
-@pytest.mark.parametrize('after', ['nothing', 'hello', 'pose', 'reset'])
-def test_a_server_that_hangs_up_at_once_is_called_ever_more_rarely(after):
-    def hang_up(server, sock):
-        if after in ('hello', 'pose'):
-            say_hello(sock)
-            sock.sendall(pose() if after == 'pose' else b'')
-        elif after == 'reset':
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, bytes([1, 0, 0, 0, 0, 0, 0, 0]))
-    with FakeServer(hang_up) as server:
-        calm = link(connection='tcp', retry_min_s=0.05, retry_max_s=0.4)
-        with client(server.port, link=calm) as (running, sink):
-            # 0.05 + 0.1 + 0.2 + 0.4 s of pauses at the least
-            sink.wait_state(LinkState.LOST, 5)
-            # Counted after it was reported. Conversations with poses are no failures.
-            wait_until(lambda: running.status().failures >= 5 or after == 'pose')
-            assert after != 'pose' or not running.status().failures
-        calls = [at for at, _, _ in server.connections[:5]]
-    assert calls[4] - calls[0] >= 0.74
-    reason = sink.reasons(LinkState.LOST)[0]
-    assert 'closed the connection' in reason
-    assert after in ('hello', 'pose') or 'handshake' in reason or 'TCP port' in reason
-
-
-# -- silence --------------------------------------------------------------------------------------
-
-@BOTH
-def test_silence_is_reported_and_then_ends_the_connection(way):
-    def half_open(server, sock):
-        """
-        Send poses, then hold the connection and send nothing, as a black hole does.
-
-        All at once: a stream on a busy machine has silences of its own.
-        """
-        say_hello(sock)
-        sock.sendall(b''.join(pose(time_us=1_000_000 + 10_000 * n) for n in range(15)))
-        server.hold(sock)
-    quick = link(connection=way, silent_after_s=0.2, reconnect_after_s=0.5)
-    with FakeServer(half_open) as server, client(server.port, link=quick) as (running, sink):
-        sink.wait_state(LinkState.STREAMING, 2)
-        status = running.status()
-    assert status.sessions == 2
-    order = [state for state in sink.states if state in (
-        LinkState.STREAMING, LinkState.SILENT, LinkState.LOST)]
-    assert order[:4] == [
-        LinkState.STREAMING, LinkState.SILENT, LinkState.LOST, LinkState.STREAMING]
-    silent, lost = (next(c for c in sink.changes if c.data is s)
-                    for s in (LinkState.SILENT, LinkState.LOST))
-    assert silent.severity == lost.severity == WARN
-    assert 'no pose for 0.2 s' in silent.text
-    assert 'no pose for 0.5 s' in lost.text
-    silent_ns, lost_ns = (sink.changed_ns[sink.changes.index(c)] for c in (silent, lost))
-    # Counted from its arrival: the sink may be called any time later.
-    last_pose_ns = max(b[1] for b in sink.batches if b[3] < silent_ns)
-    assert 0.2e9 <= silent_ns - last_pose_ns < 2.0e9
-    assert 0.5e9 <= lost_ns - last_pose_ns < 5.0e9
 
 
 # -- strangers ------------------------------------------------------------------------------------

@@ -24,15 +24,6 @@ def asked_server():
         yield sim
 
 
-def test_auto_streams_by_tcp_where_no_connection_back_comes():
-    quick = link(connect_back_s=0.2)
-    with asked_server() as sim:
-        for _ in range(2):
-            with client(sim.port, link=quick) as (_, sink):
-                sink.wait(lambda: len(sink.poses) > 100)
-        assert sim.counters.requests == 1
-
-
 def test_a_server_that_cannot_connect_back_is_asked_once_and_the_reason_is_reported():
     quick = link(connection='udp', attempt_s=0.1, blocked_s=LONG_S)
     with asked_server() as sim:
@@ -65,13 +56,6 @@ def test_a_server_blocked_by_another_client_is_awaited():
         blocking.join()
     assert LinkState.LOST not in sink.states
     assert not any('whether another program' in c.text for c in sink.changes)
-
-
-def test_a_server_without_a_tcp_port_is_asked_by_udp():
-    with FakeServer(stream, accept=False) as server, client(server.port) as (running, sink):
-        sink.wait_state(LinkState.STREAMING)
-        assert running.status().transport == 'udp'
-    assert len(server.requests) == 1
 
 
 def test_a_silent_server_without_tcp_gets_one_request():

@@ -7,12 +7,11 @@ import threading
 
 from optitrack_vrpn.drivers.frames import Frame
 from optitrack_vrpn.drivers.link import LinkState
-from optitrack_vrpn.drivers.vrpn.codec import PongReport, SenderDescribed, TextReport
 import pytest
 import rawvrpn
 from server_kit import free_port, ReplayServer
 import sessions
-from transport_kit import client, link, SlowRecorder, wait_until
+from transport_kit import client, link, SlowRecorder
 
 BOTH = pytest.mark.parametrize('way', ['udp', 'tcp'])
 
@@ -80,58 +79,6 @@ def test_every_report_arrives_in_order_with_every_bit(name, way):
         assert counters[counter] == 0, counter
     assert counters['poses'] == len(sink.poses)
     assert (counters['datagrams'] > 0) == (way == 'udp' and name != 'tcp_only')
-
-
-@pytest.mark.parametrize(('name', 'way'), [
-    ('udp_lob', 'udp'), ('udp_lob', 'tcp'), ('tcp_only', 'tcp'), ('motive_like_5x240', 'udp')])
-def test_at_recorded_times_arrivals_keep_the_recorded_rhythm(name, way):
-    recorded = part(name, 1.0)
-    with ReplayServer([recorded], real_time=True) as server:
-        with client(server.port, link=link(connection=way)) as (_, sink):
-            server.wait(30.0)
-    expected = rows(name)
-    assert of_kinds(reports(sink)) == of_kinds(expected[:len(reports(sink))])
-    assert len(reports(sink)) > 80
-    check_arrivals(sink)
-    sent, delays, count = sessions.sent(name), [], 0
-    for events, arrival_ns, *_ in sink.batches:
-        if as_rows(events):
-            # Of what a busy client reads at once by TCP the arrival is that of the last.
-            count += len(as_rows(events))
-            delays.append(arrival_ns - sent[count - 1].sent_wall * 1e9)
-    # The smallest delay is the difference of the clocks; for most, scheduling adds little beside
-    # what held the server itself up.
-    late = sorted(delay - min(delays) for delay in delays)
-    assert late[len(late) // 2] < 20_000_000 + max(server.late_ns)
-
-
-def asked_after(heard):
-    """List whom a client pinged."""
-    said = rawvrpn.parse(bytes(heard[24:]))
-    names, types = rawvrpn.described(said, -1), rawvrpn.described(said, -2)
-    return [names[m.sender] for m in said
-            if types.get(m.type_id) == 'vrpn_Base ping_message']
-
-
-def test_texts_names_and_pongs_reach_the_sink():
-    gate = threading.Event()
-    # The recorded pongs come third; they wait for the client to ask.
-    with ReplayServer(sessions.sessions('udp_lob'), gate=gate, hold_before=2) as server:
-        with client(server.port) as (_, sink):
-            assert server.held.wait(30.0)
-            wait_until(lambda: len(set(asked_after(server.client_streams[0]))) == 3)
-            gate.set()
-            server.wait(30.0)
-        heard = bytes(server.client_streams[0])
-    assert [(t.severity, t.level, t.text) for t in sink.noted if isinstance(t, TextReport)][-1] \
-        == (1, 7, 'frame 30')
-    described = {e.sender for e in sink.noted if isinstance(e, SenderDescribed)}
-    trackers = described - {'VRPN Control'}
-    assert trackers
-    assert {e.sender for e in sink.noted if isinstance(e, PongReport)} == trackers
-    # The client asked after each tracker by the numbers that it had described itself; again
-    # after a second, if the answer took so long.
-    assert set(asked_after(heard)) == trackers
 
 
 def poses_by_hand(session):

@@ -41,7 +41,6 @@ def test_natnet_conversations_hold_and_get_as_far_as_publishing():
     assert {run.connection.counters.malformed for run in runs} == {0}
 
 
-@pytest.mark.computes
 @BOTH_PROTOCOLS
 @settings(max_examples=examples(300), deadline=None)
 @given(data=st.data())

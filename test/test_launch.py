@@ -15,7 +15,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 
 from conftest import children_of, lacking
 from optitrack_vrpn.cli.arguments import check_launch_arguments
@@ -164,8 +163,6 @@ def parameters_of(call):
     return found
 
 
-# -- everywhere --------------------------------------------------------------------------------
-
 # -- with ROS 2's launch -----------------------------------------------------------------------
 
 @with_launch
@@ -192,18 +189,6 @@ def test_every_argument_arrives(path, prefix, tmp_path):
     # a server that looks like a number is still a name
     assert parameters_of(call) == {'server': '10.1', 'port': 3900, 'protocol': 'auto',
                                    'up_axis': 'z', 'autostart': False, 'activate': False}
-
-
-@with_launch
-def test_xml_launch_files_can_include_the_yaml_one(prefix, tmp_path):
-    outer = tmp_path / 'outer.launch.xml'
-    outer.write_text(
-        '<launch><include file="$(find-pkg-share optitrack_vrpn)/launch/'
-        'optitrack_vrpn.launch.yaml"><arg name="server" value="192.0.2.1"/>'
-        '<arg name="namespace" value="lab"/><arg name="respawn" value="false"/>'
-        '</include></launch>')
-    call, = prefix.run(outer)
-    assert parameters_of(call)['server'] == '192.0.2.1' and '__ns:=/lab' in call[1]
 
 
 TRUE_OR_FALSE = 'is not allowed; allowed: true, false'
@@ -241,29 +226,6 @@ def test_rviz_shows_the_package_s_display(prefix):
     assert set(calls) == {'optitrack_vrpn_node', 'rviz2'}
     assert calls['rviz2'][0] == '-d'
     assert Path(calls['rviz2'][1]).samefile(ROOT / 'config/optitrack_vrpn.rviz')
-
-
-@with_launch
-def test_absent_rviz_is_told_and_does_not_cost_the_node(prefix):
-    # this prefix alone has no rviz2, no matter what is installed on this machine
-    prefix.environment['AMENT_PREFIX_PATH'] = str(prefix.folder)
-    code, output = prefix.launch(NODE, 'rviz:=true')
-    assert code == 0, output
-    assert 'rviz2 is not installed' in output
-    assert [call[0] for call in prefix.calls()] == ['optitrack_vrpn_node']
-
-
-@with_launch
-def test_respawn_starts_the_node_again(prefix):
-    process = prefix.start(NODE)
-    try:
-        deadline = time.monotonic() + 60.0
-        while len(prefix.calls()) < 2 and time.monotonic() < deadline:
-            time.sleep(0.05)
-        first, second, *_ = prefix.calls()
-        assert (first[0], first[2]) == (second[0], second[2]), 'with the same parameters'
-    finally:
-        kill_group(process)
 
 
 @with_launch
@@ -333,16 +295,6 @@ def test_a_misspelt_launch_argument_is_refused_with_the_closest_name():
         checked('a.launch.py', 'sever:=1.2.3.4', 'port:=1')
     with pytest.raises(ValueError, match=r'zzz:= is not .*\(arguments: server, port, activate\)'):
         checked('/path/to/a.launch.py', 'zzz:=1')
-
-
-@pytest.mark.parametrize('name', ['namespace', 'port', 'activate'])
-def test_the_demo_says_what_to_run_for_an_argument_that_it_does_not_have(name):
-    # As launch: all arguments are read before an action is made.
-    source = DEMO.read_text()
-    advice = ''.join(re.findall("'(for other settings[^']*)'\\s+'([^']*)'", source)[0])
-    with pytest.raises(ValueError, match='motive_sim, and optitrack_vrpn.launch.py'):
-        check_launch_arguments(
-            ['launch', str(DEMO), f'{name}:=1'], str(DEMO), ('bodies', 'rate'), advice)
 
 
 def test_right_launch_arguments_and_those_of_an_outer_file_are_accepted():

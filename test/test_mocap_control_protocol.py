@@ -4,7 +4,7 @@
 
 from hypothesis import given, strategies as st
 from optitrack_vrpn.control import protocol as c
-from optitrack_vrpn.control.round import Answer, KnownSystem, Listeners, Round
+from optitrack_vrpn.control.round import Answer, Listeners, Round
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.node.base.lifecycle_node import fits, refusal
 from optitrack_vrpn.node.graph.conflicts import NAMELESS
@@ -103,17 +103,6 @@ def test_other_fields_or_another_order_are_no_generation():
         'other_msgs', generation.control_fields, generation.info_fields) is None
 
 
-def test_topics_lie_in_the_root_or_where_the_generation_has_them():
-    topics = {g.name: (g.topics(True), g.topics(False)) for g in c.GENERATIONS}
-    assert topics == {
-        'mocap4r2': (('/mocap4r2_control', '/mocap4r2_environment'),
-                     ('mocap4r2_control', 'mocap4r2_environment')),
-        'mocap': (('/mocap_control', '/mocap_environment'),
-                  ('mocap_control', 'mocap_environment')),
-        'seed': (('/mocap_control', '/mocap_environment'),
-                 ('/mocap_control', '/mocap_environment'))}
-
-
 @pytest.mark.parametrize(('transition', 'state', 'said'), [
     ('activate', 'unconfigured',
      'activate refused: the node is unconfigured; configure it first'),
@@ -125,15 +114,6 @@ def test_topics_lie_in_the_root_or_where_the_generation_has_them():
 def test_a_transition_that_does_not_fit_says_what_to_do_first(transition, state, said):
     assert not fits(transition, state)
     assert said in refusal(transition, state)
-
-
-def test_no_generation_can_be_chosen_by_a_word_of_its_own():
-    assert c.ControlConfig(('none',)).generations == ()
-    assert c.choose_generations(('none',)) == ()
-    with pytest.raises(ConfigurationError, match="give 'none' alone"):
-        c.ControlConfig(('none', 'mocap'))
-    with pytest.raises(ConfigurationError, match='allowed: .*, seed, none'):
-        c.ControlConfig(('nobody',))
 
 
 def test_generations_are_chosen_by_name():
@@ -180,14 +160,6 @@ def test_a_round_keeps_the_first_pose_after_the_command():
     current.record_pose('a', '/x', 1_500)
     current.record_pose('a', '/y', 1_600)
     assert current.poses == {'a': (500, '/x')}
-
-
-def test_announcements_add_up():
-    system = KnownSystem('a')
-    system.record('mocap', ['/x'])
-    system.record('mocap4r2', ['/x', '/y'])
-    system.record('mocap', ['/x'])
-    assert (system.generations, system.topics) == (['mocap', 'mocap4r2'], ['/x', '/y'])
 
 
 def test_a_name_of_several_systems_is_ambiguous_and_a_full_name_of_one_is_converted():

@@ -205,7 +205,6 @@ def test_a_set_clock_changes_neither_order_nor_stamps(tmp_path):
     assert session.end_ns - session.begin_ns < 10 * 10**9
 
 
-@pytest.mark.computes
 def test_a_long_recording_is_read_in_constant_memory(tmp_path):
     (played,) = load_sessions(capture('motive_like_5x240'))
     actions = list(played.read())
