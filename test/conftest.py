@@ -344,11 +344,20 @@ def observer():
 
 
 @pytest.fixture
-def motive():
-    """Give a function that starts simulated Motives; see ``node_kit.motives``."""
-    from node_kit import motives
-    with motives() as start:
-        yield start
+def world():
+    """Give what makes simulated Motives, nodes and a user; see ``world.World``."""
+    from world import World
+    with World() as found:
+        yield found
+
+
+@pytest.fixture
+def motive(world):
+    """Give a function that starts a simulated Motive with bodies and returns its port."""
+    def start(*names, rate=100.0, protocol='vrpn'):
+        server = world.motive(list(names), rate=rate, protocol=protocol)
+        return server.port if protocol == 'vrpn' else server.port_of('natnet')
+    return start
 
 
 @pytest.fixture

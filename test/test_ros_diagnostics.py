@@ -36,22 +36,21 @@ def latest(topic):
             for message in topic.messages(-1) for status in message.status}
 
 
-def test_loss_is_a_warning_with_a_remedy(console):
-    scenario = scenario_from_mapping({
-        'bodies': ['wand'], 'rate': 60, 'seed': 3, 'network': {'loss': 0.3}})
-    with MotiveSimServer(scenario, port=0) as sim, node_of(sim.port), Observer() as observer:
-        topic = observer.listen(DiagnosticArray, '/diagnostics', 10)
+def test_loss_is_a_warning_with_a_remedy(world, user, console):
+    sim = world.motive(['wand'], rate=60, seed=3, network={'loss': 0.3})
+    world.node(sim, connection='udp')
+    topic = user.listen(DiagnosticArray, '/diagnostics', 10)
 
-        def warned():
-            """Give a warning about the network; that of a buffer full under load goes by."""
-            status = latest(topic).get('connection')
-            return status if status and status.level == DiagnosticStatus.WARN and (
-                'in the network' in status.message) else None
-        values = {pair.key: pair.value for pair in wait_until(warned, 60.0, 'a warning').values}
-        # A busy machine loses more than the network does, which is not hidden either.
-        assert 15.0 < float(values['udp_lost_percent']) < 100.0
-        lossy = console.unread().count('were lost in the network')
-        assert 1 <= lossy <= 3, 'a line for each change, not for each datagram'
+    def warned():
+        """Give a warning about the network; that of a buffer full under load goes by."""
+        status = latest(topic).get('connection')
+        return status if status and status.level == DiagnosticStatus.WARN and (
+            'in the network' in status.message) else None
+    values = {pair.key: pair.value for pair in wait_until(warned, 60.0, 'a warning').values}
+    # A busy machine loses more than the network does, which is not hidden either.
+    assert 15.0 < float(values['udp_lost_percent']) < 100.0
+    lossy = console.unread().count('were lost in the network')
+    assert 1 <= lossy <= 3, 'a line for each change, not for each datagram'
 
 
 # -- what a server does to the node, counted ------------------------------------------------------

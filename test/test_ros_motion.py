@@ -8,14 +8,11 @@ import time
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from geometry_msgs.msg import AccelStamped, PoseWithCovarianceStamped, TwistStamped
 from nav_msgs.msg import Odometry
-from node_kit import WatchedNode
 import numpy as np
 from optitrack_vrpn.sim.acceptor_io import raw_clock_ns
-from optitrack_vrpn.sim.scenario_io import scenario_from_mapping
-from optitrack_vrpn.sim.server_io import MotiveSimServer
 import pytest
 from rclpy.qos import DurabilityPolicy, QoSProfile
-from rosgraph import NodeHere, Observer, port_parameters, quat_xyzw, stamp_ns, wait_until
+from rosgraph import quat_xyzw, stamp_ns, wait_until
 from scipy.spatial.transform import Rotation
 
 ENU_FROM_MOTIVE = np.array([[0, 0, 1], [1, 0, 0], [0, 1, 0]])
@@ -29,21 +26,17 @@ def vector(message):
 
 
 @pytest.fixture
-def motive():
-    with MotiveSimServer(scenario_from_mapping({
-            'bodies': [{'name': 'wand', 'motion': {'type': 'circle'}}], 'rate': 240,
-            'protocol': 'both', 'natnet': {'port': 0}, 'velocities': True,
-            'noise': {'position_mm': 0.05, 'attitude_deg': 0.02}}),
-            port=0) as sim:
-        yield sim
+def motive(world):
+    return world.motive(
+        [{'name': 'wand', 'motion': {'type': 'circle'}}], rate=240, velocities=True,
+        noise={'position_mm': 0.05, 'attitude_deg': 0.02})
 
 
-def node_of(sim, protocol='vrpn', **parameters):
-    port = sim.port if protocol == 'vrpn' else sim.port_of('natnet')
-    values = {'server': '127.0.0.1', **port_parameters(protocol, port), 'autostart': True,
-              'stamps.mode': 'sender', 'stamps.max_age_s': 0.0}
-    values.update({name.replace('__', '.'): value for name, value in parameters.items()})
-    return NodeHere(values, cls=WatchedNode)
+@pytest.fixture
+def node_of(world):
+    """Give a function that runs a node with the sender's own stamps."""
+    return lambda motive, protocol='vrpn', **parameters: world.node(motive, protocol, **{
+        'stamps__mode': 'sender', 'stamps__max_age_s': 0.0, **parameters})
 
 
 def steady(topic):
@@ -54,23 +47,23 @@ def steady(topic):
 
 @pytest.mark.parametrize('source, accuracy, protocol', [
     ('estimate', 0.05, 'vrpn'), ('server', 1e-3, 'vrpn'), ('estimate', 0.05, 'natnet')])
-def test_velocities_reach_subscribers_in_the_right_axes(motive, source, accuracy, protocol):
+def test_velocities_reach_subscribers_in_the_right_axes(
+        node_of, motive, user, source, accuracy, protocol):
     # Over NatNet the sender's clock counts from its boot.
     begin_ns = motive.base_ns if protocol == 'vrpn' else motive.serving('natnet').server_ns(
         raw_clock_ns() - round(motive.time_at(raw_clock_ns()) * 1e9))
 
     def truth_at(sim, message):
         return sim.world.truth('wand', (stamp_ns(message) - begin_ns) * 1e-9)
-    with node_of(motive, protocol, velocity_source=source, outputs=list(TOPICS)), \
-            Observer() as observer:
-        heard = {kind: observer.listen(message, f'/wand/{kind}', 1000)
-                 for kind, message in TOPICS.items()}
-        last = {}
-        for kind, topic in heard.items():
-            topic.wait(240)
-            # A busy machine may have kept the simulated Motive from sending a moment ago.
-            wait_until(lambda topic=topic: steady(topic), 30.0, f'steady {kind}')
-            last[kind] = topic.messages(-1)[0]
+    node_of(motive, protocol, velocity_source=source, outputs=list(TOPICS))
+    heard = {kind: user.listen(message, f'/wand/{kind}', 1000)
+             for kind, message in TOPICS.items()}
+    last = {}
+    for kind, topic in heard.items():
+        topic.wait(240)
+        # A busy machine may have kept the simulated Motive from sending a moment ago.
+        wait_until(lambda topic=topic: steady(topic), 30.0, f'steady {kind}')
+        last[kind] = topic.messages(-1)[0]
 
     twist, truth = last['twist'], truth_at(motive, last['twist'])
     assert twist.header.frame_id == 'optitrack'
@@ -94,105 +87,104 @@ def test_velocities_reach_subscribers_in_the_right_axes(motive, source, accuracy
         vector(accel.accel.linear), ENU_FROM_MOTIVE @ truth.acceleration[0], atol=20 * accuracy)
 
 
-def test_covariance_of_a_resting_body_is_learned():
-    with MotiveSimServer(scenario_from_mapping({
-            'bodies': [{'name': 'wand', 'motion': {'type': 'still'}}], 'rate': 240,
-            'noise': {'position_mm': 0.5, 'attitude_deg': 0.1}}), port=0) as sim:
-        with node_of(sim, outputs=['pose_cov']), Observer() as observer:
-            topic = observer.listen(PoseWithCovarianceStamped, '/wand/pose_cov', 1000)
-            topic.wait(300)
-            wait_until(lambda: steady(topic), 30.0, 'steady covariance')
-            deviations = np.sqrt(np.diag(
-                np.reshape(topic.messages(-1)[0].pose.covariance, (6, 6))))
+def test_covariance_of_a_resting_body_is_learned(world, node_of, user):
+    sim = world.motive([{'name': 'wand', 'motion': {'type': 'still'}}], rate=240,
+                       noise={'position_mm': 0.5, 'attitude_deg': 0.1})
+    node_of(sim, outputs=['pose_cov'])
+    topic = user.listen(PoseWithCovarianceStamped, '/wand/pose_cov', 1000)
+    topic.wait(300)
+    wait_until(lambda: steady(topic), 30.0, 'steady covariance')
+    deviations = np.sqrt(np.diag(
+        np.reshape(topic.messages(-1)[0].pose.covariance, (6, 6))))
     np.testing.assert_allclose(deviations[:3], 0.5e-3, rtol=0.3)
     np.testing.assert_allclose(deviations[3:], np.radians(0.1), rtol=0.3)
 
 
-def test_motion_without_subscribers_is_not_computed(motive):
-    with node_of(motive, outputs=['pose', 'odom']) as here, Observer() as observer:
-        made = here.node.pipelines
-        wait_until(lambda: made and made[0].bodies, what='a body')
-        channel = made[0].bodies[0]
-        wait_until(lambda: channel.published, what='publishers')
-        assert not channel.wants_motion
-        topic = observer.listen(Odometry, '/wand/odom', 100)
-        topic.wait(1)
-        assert channel.wants_motion
-        observer.node.destroy_subscription(topic.subscription)
-        wait_until(lambda: not channel.wants_motion, what='the end of the odometry')
+def test_motion_without_subscribers_is_not_computed(node_of, motive, observer):
+    here = node_of(motive, outputs=['pose', 'odom'])
+    made = here.node.pipelines
+    wait_until(lambda: made and made[0].bodies, what='a body')
+    channel = made[0].bodies[0]
+    wait_until(lambda: channel.published, what='publishers')
+    assert not channel.wants_motion
+    topic = observer.listen(Odometry, '/wand/odom', 100)
+    topic.wait(1)
+    assert channel.wants_motion
+    observer.node.destroy_subscription(topic.subscription)
+    wait_until(lambda: not channel.wants_motion, what='the end of the odometry')
 
 
-def test_the_latched_status_reports_why_a_body_is_gone(motive):
+def test_the_latched_status_reports_why_a_body_is_gone(node_of, motive, user):
     # Not sooner, for a busy machine may keep the simulated Motive from sending for a while.
-    with node_of(motive, validation__stale_after_s=1.0), Observer() as observer:
-        states = observer.listen(DiagnosticStatus, '/wand/status', LATCHED)
+    node_of(motive, validation__stale_after_s=1.0)
+    states = user.listen(DiagnosticStatus, '/wand/status', LATCHED)
 
-        def said(key):
-            return [{v.key: v.value for v in m.values}[key] for m in states.messages()]
-        wait_until(lambda: any(float(rate) > 0 for rate in said('rate_hz')), what='a rate')
-        paused_s = time.time()
-        motive.pause()
-        wait_until(lambda: said('state')[-1] == 'STALE' and float(said('since')[-1]) > paused_s,
-                   what='STALE')
-        late = observer.listen(DiagnosticStatus, '/wand/status', LATCHED)
-        late.wait(1)
-        status = late.messages()[0]
-        values = {v.key: v.value for v in status.values}
-        assert values['state'] == 'STALE' and 'last valid pose' in status.message
-        # The last that was known; what a busy machine does not send is missing in it.
-        assert 100 < float(values['rate_hz']) < 252
-        assert paused_s < float(values['since']) < time.time()
-        motive.resume()
-        wait_until(lambda: said('state')[-1] == 'TRACKED', what='TRACKED again')
-
-
-def test_published_is_what_has_left_this_node(motive):
-    with node_of(motive, activate=False) as here, Observer() as observer:
-        states = observer.listen(DiagnosticStatus, '/wand/status', LATCHED)
-
-        def said(key):
-            messages = states.messages()
-            return int({v.key: v.value for v in messages[-1].values}[key]) if messages else 0
-        wait_until(lambda: said('good') > 200, what='good poses')
-        assert said('published') == 0
-        here.node.trigger_activate()
-        wait_until(lambda: said('published') > 200, what='poses that go out')
-        assert said('good') > said('published') + 200
+    def said(key):
+        return [{v.key: v.value for v in m.values}[key] for m in states.messages()]
+    wait_until(lambda: any(float(rate) > 0 for rate in said('rate_hz')), what='a rate')
+    paused_s = time.time()
+    motive.pause()
+    wait_until(lambda: said('state')[-1] == 'STALE' and float(said('since')[-1]) > paused_s,
+               what='STALE')
+    late = user.listen(DiagnosticStatus, '/wand/status', LATCHED)
+    late.wait(1)
+    status = late.messages()[0]
+    values = {v.key: v.value for v in status.values}
+    assert values['state'] == 'STALE' and 'last valid pose' in status.message
+    # The last that was known; what a busy machine does not send is missing in it.
+    assert 100 < float(values['rate_hz']) < 252
+    assert paused_s < float(values['since']) < time.time()
+    motive.resume()
+    wait_until(lambda: said('state')[-1] == 'TRACKED', what='TRACKED again')
 
 
-def test_diagnostics_of_natnet_name_connection_clock_and_bodies(motive):
+def test_published_is_what_has_left_this_node(node_of, motive, user):
+    here = node_of(motive, activate=False)
+    states = user.listen(DiagnosticStatus, '/wand/status', LATCHED)
+
+    def said(key):
+        messages = states.messages()
+        return int({v.key: v.value for v in messages[-1].values}[key]) if messages else 0
+    wait_until(lambda: said('good') > 200, what='good poses')
+    assert said('published') == 0
+    here.node.trigger_activate()
+    wait_until(lambda: said('published') > 200, what='poses that go out')
+    assert said('good') > said('published') + 200
+
+
+def test_diagnostics_of_natnet_name_connection_clock_and_bodies(node_of, motive, user):
     """Those of VRPN are compared with their documentation in test_ros_diagnostics.py."""
-    with node_of(motive, 'natnet'), Observer() as observer:
-        topic = observer.listen(DiagnosticArray, '/diagnostics', 10)
+    node_of(motive, 'natnet')
+    topic = user.listen(DiagnosticArray, '/diagnostics', 10)
 
-        def complete():
-            return [message for message in topic.messages() if len(message.status) == 4
-                    and message.status[0].level == DiagnosticStatus.OK]
-        status = {s.name: s for s in wait_until(complete, 30.0, 'all four')[-1].status}
-        assert set(status) == {
-            'optitrack_vrpn: connection', 'optitrack_vrpn: clock', 'optitrack_vrpn: frames',
-            'optitrack_vrpn: body wand'}
-        connection = status['optitrack_vrpn: connection']
-        keys = {v.key for v in connection.values}
-        assert {'most_datagrams_at_once', 'udp_lost', 'udp_reordered'} <= keys
-        if sys.platform.startswith('linux'):
-            assert {'unread_udp_bytes', 'dropped_unread'} <= keys
-            assert 'unread_tcp_bytes' not in keys
-        assert connection.hardware_id == f'127.0.0.1:{motive.port_of("natnet")}'
-        clock = {v.key: v.value for v in status['optitrack_vrpn: clock'].values}
-        assert {'offset_s', 'skew_ppm', 'uncertainty_us', 'epoch', 'mode',
-                'arrival_jitter_p99_us'} <= set(clock)
+    def complete():
+        return [message for message in topic.messages() if len(message.status) == 4
+                and message.status[0].level == DiagnosticStatus.OK]
+    status = {s.name: s for s in wait_until(complete, 30.0, 'all four')[-1].status}
+    assert set(status) == {
+        'optitrack_vrpn: connection', 'optitrack_vrpn: clock', 'optitrack_vrpn: frames',
+        'optitrack_vrpn: body wand'}
+    connection = status['optitrack_vrpn: connection']
+    keys = {v.key for v in connection.values}
+    assert {'most_datagrams_at_once', 'udp_lost', 'udp_reordered'} <= keys
+    if sys.platform.startswith('linux'):
+        assert {'unread_udp_bytes', 'dropped_unread'} <= keys
+        assert 'unread_tcp_bytes' not in keys
+    assert connection.hardware_id == f'127.0.0.1:{motive.port_of("natnet")}'
+    clock = {v.key: v.value for v in status['optitrack_vrpn: clock'].values}
+    assert {'offset_s', 'skew_ppm', 'uncertainty_us', 'epoch', 'mode',
+            'arrival_jitter_p99_us'} <= set(clock)
 
 
-def test_odometry_can_be_switched_on_while_the_node_is_active(motive):
-    with node_of(motive) as here, Observer() as observer:
-        wait_until(lambda: '/wand/pose' in observer.topics(), what='the topic')
-        topic = observer.listen(Odometry, '/wand/odom', 100)
-        assert observer.set(outputs=['pose', 'odom']) == ''
-        topic.wait(10)
-        assert observer.set(motion__position_noise=0.01) == ''
-        wait_until(lambda: topic.messages(-1)[0].pose.covariance[0] == pytest.approx(1e-4),
-                   what='the new noise')
-        assert observer.set(outputs=['pose']) == ''
-        wait_until(lambda: not topic.matched, what='the end of the topic')
-        assert here.failure is None
+def test_odometry_can_be_switched_on_while_the_node_is_active(node_of, motive, user):
+    here = node_of(motive)
+    wait_until(lambda: '/wand/pose' in user.topics(), what='the topic')
+    topic = user.listen(Odometry, '/wand/odom', 100)
+    assert user.set(outputs=['pose', 'odom']) == ''
+    topic.wait(10)
+    assert user.set(motion__position_noise=0.01) == ''
+    wait_until(lambda: topic.messages(-1)[0].pose.covariance[0] == pytest.approx(1e-4),
+               what='the new noise')
+    assert user.set(outputs=['pose']) == ''
+    wait_until(lambda: not topic.matched, what='the end of the topic')
+    assert here.failure is None

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 
 from conftest import BOTH_PROTOCOLS, lacking
 from geometry_msgs.msg import PoseStamped, TransformStamped
-from node_kit import logged, parameters
 from optitrack_vrpn.node.graph import conflicts_ros
 from optitrack_vrpn.node.graph.conflicts_ros import (
     ConflictingPublishers, DuplicateNames, ForeignParents, TF_NS, TURN_NS)
@@ -18,6 +17,7 @@ from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.serialization import serialize_message
 from rosgraph import NodeHere, Observer, wait_until
 from tf2_msgs.msg import TFMessage
+from world import logged, parameters
 
 pytestmark = [pytest.mark.ros, pytest.mark.network]
 

@@ -6,7 +6,6 @@ import itertools
 import threading
 
 from diagnostic_msgs.msg import DiagnosticStatus
-from node_kit import bug, held, logged, parameters, refusing, released, WatchedNode
 from optitrack_vrpn.core.errors import OptitrackVrpnError
 from optitrack_vrpn.drivers.table import make_source
 from optitrack_vrpn.guests.machine.axis_bridge_ros import AxisBridge
@@ -22,6 +21,7 @@ from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.timer import Timer
 from rosgraph import NodeHere, silence, stamp_ns, wait_until
+from world import bug, held, logged, parameters, refusing, released, WatchedNode
 
 pytestmark = [pytest.mark.ros, pytest.mark.network]
 LATCHED = QoSProfile(depth=10, durability=DurabilityPolicy.TRANSIENT_LOCAL)

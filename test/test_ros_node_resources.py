@@ -8,13 +8,13 @@ import threading
 import time
 
 from conftest import BOTH_PROTOCOLS
-from node_kit import bug, held, logged, parameters, refusing, released, WatchedNode
 from optitrack_vrpn.node.base.node_parts import Ticker
 from optitrack_vrpn.node.publishers import Publishers
 from optitrack_vrpn.node.status import StatusReporter
 from optitrack_vrpn.node.supervision import Supervision
 import pytest
 from rosgraph import NodeHere, wait_until
+from world import bug, held, logged, parameters, refusing, released, WatchedNode
 
 pytestmark = [pytest.mark.ros, pytest.mark.network]
 

@@ -3,13 +3,13 @@
 """The node publishes skeletons, force plates and markers without names."""
 
 from geometry_msgs.msg import WrenchStamped
-from natnet_kit import simulated
 import numpy as np
 from optitrack_vrpn.core.axes import AxesConfig
 from optitrack_vrpn.core.rotation import Transform
 from optitrack_vrpn.drivers.frames import Extras, Plate, PlateModel, Skeleton, SkeletonModel
 from optitrack_vrpn.node.skeleton_output_ros import SkeletonOutput
-from optitrack_vrpn.sim.figure import BONES_51, SimFigure as Walker
+from optitrack_vrpn.sim.figure import BONES_51
+from optitrack_vrpn.sim.figure import SimFigure as Walker
 from optitrack_vrpn.sim.natnet_models import corners, force, SAMPLES
 from optitrack_vrpn.stream.config import PipelineConfig
 from optitrack_vrpn.stream.roster import StampedExtras
@@ -18,7 +18,7 @@ from optitrack_vrpn.stream.skeletons.settings import SkeletonSettings
 from optitrack_vrpn.stream.skeletons.stage import Axes
 import pytest
 from rclpy.qos import QoSProfile
-from rosgraph import NodeHere, Observer, stamp_ns, wait_until
+from rosgraph import stamp_ns, wait_until
 from sensor_msgs.msg import PointCloud2
 from visualization_msgs.msg import Marker, MarkerArray
 
@@ -27,30 +27,18 @@ QOS = QoSProfile(depth=500)
 RATE = 50
 
 
-@pytest.fixture(scope='module')
-def observer():
-    with Observer('skeleton_user') as observer:
-        yield observer
-
-
-def following(server, outputs, **parameters):
-    return NodeHere({
-        'server': '127.0.0.1', 'protocol': 'natnet', 'natnet.port': server.port_of('natnet'),
-        'connect.retry_max_s': 0.2, 'autostart': True, 'outputs': outputs, **parameters})
-
-
 def placed(transform):
     place, turn = transform.transform.translation, transform.transform.rotation
     return (place.x, place.y, place.z), (turn.x, turn.y, turn.z, turn.w)
 
 
-def test_every_bone_has_a_transform_where_the_figure_has_it(observer):
-    with simulated(1, rate=RATE, natnet={'skeletons': 2, 'bones': 51, 'version': '4.4'}) as server:
-        models = server.serving('natnet').world.models
-        topic = observer.transforms()
-        with following(server, ['skeleton_tf']):
-            topic.wait(20)
-            messages = topic.messages()[5:20]
+def test_every_bone_has_a_transform_where_the_figure_has_it(world, user):
+    server = world.motive(1, rate=RATE, natnet={'skeletons': 2, 'bones': 51, 'version': '4.4'})
+    models = server.serving('natnet').world.models
+    topic = user.transforms()
+    world.node(server, 'natnet', outputs=['skeleton_tf'])
+    topic.wait(20)
+    messages = topic.messages()[5:20]
     axes = Axes(AxesConfig(), Transform())
     names = [f'Skeleton_{i}_{bone[0]}' for i in (1, 2) for bone in BONES]
     hips = axes.positions(models.figures[0].at(np.arange(3000) / RATE)[0][:, 0])
@@ -68,15 +56,14 @@ def test_every_bone_has_a_transform_where_the_figure_has_it(observer):
             assert np.abs(np.abs(cosine) - 1.0).max() < 1e-9
 
 
-def test_figures_and_bones_in_other_names(observer):
+def test_figures_and_bones_in_other_names(world, user):
     messages = pytest.importorskip('mocap4r2_msgs.msg')
-    with simulated(0, rate=RATE, natnet={'skeletons': 1}) as server:
-        drawn = observer.listen(MarkerArray, '/skeletons', QOS)
-        bodies = observer.listen(messages.RigidBodies, '/bones', QOS)
-        with following(server, ['skeletons', 'bones'],
-                       **{'skeletons.names': 'fbx'}):
-            for topic in (drawn, bodies):
-                topic.wait(3)
+    server = world.motive(0, rate=RATE, natnet={'skeletons': 1})
+    drawn = user.listen(MarkerArray, '/skeletons', QOS)
+    bodies = user.listen(messages.RigidBodies, '/bones', QOS)
+    world.node(server, 'natnet', outputs=['skeletons', 'bones'], **{'skeletons.names': 'fbx'})
+    for topic in (drawn, bodies):
+        topic.wait(3)
     lines, spheres = drawn.messages()[-1].markers
     assert lines.type == Marker.LINE_LIST and len(lines.points) == 2 * 20
     assert spheres.type == Marker.SPHERE_LIST and len(spheres.points) == 21
@@ -88,34 +75,33 @@ def test_figures_and_bones_in_other_names(observer):
                for one in message.rigidbodies[:1]) or len(bodies) < len(drawn)
 
 
-def test_a_lost_skeleton_is_silent_and_reported(observer, console):
+def test_a_lost_skeleton_is_silent_and_reported(world, user, console):
     fault = {'type': 'occlusion', 'mode': 'frozen', 'start': 4.0, 'end': 5.5}
-    with simulated(1, rate=RATE, natnet={
-            'skeletons': 1, 'skeleton_faults': [fault]}) as server:
-        topic = observer.transforms()
-        with following(server, ['skeleton_tf']):
-            log = ''
+    server = world.motive(1, rate=RATE, natnet={'skeletons': 1, 'skeleton_faults': [fault]})
+    topic = user.transforms()
+    world.node(server, 'natnet', outputs=['skeleton_tf'])
+    log = ''
 
-            def said(text):
-                nonlocal log
-                log += console.unread()
-                return text in log
-            wait_until(lambda: said('is not tracked: none of its bones'))
-            wait_until(lambda: said('is tracked again'))
+    def said(text):
+        nonlocal log
+        log += console.unread()
+        return text in log
+    wait_until(lambda: said('is not tracked: none of its bones'))
+    wait_until(lambda: said('is tracked again'))
     times = np.array([stamp_ns(one.transforms[0]) for one in topic.messages()]) / 1e9
     # A frame before the fault is the last one; acquiring takes three frames.
     assert 1.4 < np.diff(times).max() < 1.7
 
 
-def test_bones_that_are_streamed_as_bodies_too_have_one_frame_each(observer):
-    with simulated(['Skeleton 1_Hip'], rate=RATE, natnet={'skeletons': 1}) as server:
-        topic = observer.transforms()
-        with following(server, ['pose', 'tf', 'skeleton_tf']):
-            wait_until(lambda: any(
-                one.child_frame_id == 'Skeleton_1_Hip' for message in topic.messages()
-                for one in message.transforms))
-            before = len(topic)
-            topic.wait(before + 40)
+def test_bones_that_are_streamed_as_bodies_too_have_one_frame_each(world, user):
+    server = world.motive(['Skeleton 1_Hip'], rate=RATE, natnet={'skeletons': 1})
+    topic = user.transforms()
+    world.node(server, 'natnet', outputs=['pose', 'tf', 'skeleton_tf'])
+    wait_until(lambda: any(
+        one.child_frame_id == 'Skeleton_1_Hip' for message in topic.messages()
+        for one in message.transforms))
+    before = len(topic)
+    topic.wait(before + 40)
     hips = [one for message in topic.messages()[before + 10:] for one in message.transforms
             if one.child_frame_id == 'Skeleton_1_Hip']
     stamps = [stamp_ns(one) for one in hips]
@@ -123,13 +109,13 @@ def test_bones_that_are_streamed_as_bodies_too_have_one_frame_each(observer):
 
 
 @pytest.mark.parametrize('kind', ['mean', 'all'])
-def test_wrenches_and_the_frame_of_their_plate(observer, kind):
-    with simulated(1, rate=RATE, natnet={'plates': 1}) as server:
-        topic = observer.listen(WrenchStamped, '/Plate_1/wrench', QOS)
-        frames = observer.transforms()
-        with following(server, ['wrench'], **{'skeletons.wrench': kind}):
-            topic.wait(60)
-            wait_until(lambda: len(frames) > 3)
+def test_wrenches_and_the_frame_of_their_plate(world, user, kind):
+    server = world.motive(1, rate=RATE, natnet={'plates': 1})
+    topic = user.listen(WrenchStamped, '/Plate_1/wrench', QOS)
+    frames = user.transforms()
+    world.node(server, 'natnet', outputs=['wrench'], **{'skeletons.wrench': kind})
+    topic.wait(60)
+    wait_until(lambda: len(frames) > 3)
     found = topic.messages()[20:60]
     assert found[0].header.frame_id == 'Plate_1'
     table = np.array([[force(0, (n - j / SAMPLES) / RATE) for j in reversed(range(SAMPLES))]
@@ -151,11 +137,11 @@ def test_wrenches_and_the_frame_of_their_plate(observer, kind):
     assert np.abs(np.dot(quat, (0.0, 0.0, np.sqrt(0.5), np.sqrt(0.5)))) == pytest.approx(1.0)
 
 
-def test_a_point_cloud_holds_labelled_and_unlabelled_markers(observer):
-    with simulated(1, rate=RATE, natnet={'markers': 2, 'unlabelled': 3}) as server:
-        topic = observer.listen(PointCloud2, '/pointCloud', QOS)
-        with following(server, ['point_cloud']):
-            topic.wait(3)
+def test_a_point_cloud_holds_labelled_and_unlabelled_markers(world, user):
+    server = world.motive(1, rate=RATE, natnet={'markers': 2, 'unlabelled': 3})
+    topic = user.listen(PointCloud2, '/pointCloud', QOS)
+    world.node(server, 'natnet', outputs=['point_cloud'])
+    topic.wait(3)
     cloud = topic.messages()[-1]
     assert [(field.name, field.offset, field.datatype) for field in cloud.fields] == [
         ('x', 0, 7), ('y', 4, 7), ('z', 8, 7)]
@@ -205,15 +191,15 @@ def test_nothing_is_older_than_allowed_however_long_the_publications_before_it_t
 @pytest.mark.parametrize('serial, name', [
     ('0325', 'plate_0325'), ('a' * 250, 'a' * 100), ('../..', 'unnamed'),
     ('\x1b[31m', 'plate_31m')])
-def test_any_serial_number_of_a_plate_makes_a_topic_and_loses_no_pose(observer, serial, name):
+def test_any_serial_number_of_a_plate_makes_a_topic_and_loses_no_pose(world, user, serial, name):
     """Serial numbers begin with digits, with which no part of a topic may."""
-    with simulated(['wand'], rate=RATE, natnet={'plates': 1}) as server:
-        models = server.serving('natnet').world.models
-        describe = models.describe
-        models.describe = lambda: describe()._replace(plates=tuple(
-            one._replace(serial=serial) for one in describe().plates))
-        poses = observer.poses('/wand/pose')
-        with following(server, ['pose', 'wrench']):
-            poses.wait(20)
-            wait_until(lambda: f'/{name}/wrench' in dict(
-                observer.node.get_topic_names_and_types()))
+    server = world.motive(['wand'], rate=RATE, natnet={'plates': 1})
+    models = server.serving('natnet').world.models
+    describe = models.describe
+    models.describe = lambda: describe()._replace(plates=tuple(
+        one._replace(serial=serial) for one in describe().plates))
+    poses = user.poses('/wand/pose')
+    world.node(server, 'natnet', outputs=['pose', 'wrench'])
+    poses.wait(20)
+    wait_until(lambda: f'/{name}/wrench' in dict(
+        user.node.get_topic_names_and_types()))

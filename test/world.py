@@ -1,37 +1,64 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Nodes in this process, with simulated Motives: what they log and what they hold."""
+"""
+The world of most tests of the node: simulated Motives, the node in this process, and its user.
+
+``World`` makes them and ends them; wait for what they do with ``rosgraph.wait_until`` and
+``rosgraph.Topic.wait``. The rest is for tests that look into the node or make it fail.
+"""
 
 import contextlib
+import functools
 import gc
 import os
 import threading
 from types import SimpleNamespace
 
 from optitrack_vrpn.node.node import OptitrackVrpnNode
-from optitrack_vrpn.sim.natnet_settings import NatNet
-from optitrack_vrpn.sim.scenario_io import named_bodies, Scenario
+from optitrack_vrpn.sim.scenario_io import scenario_from_mapping
 from optitrack_vrpn.sim.server_io import MotiveSimServer
 from optitrack_vrpn.stream.pipeline import Pipeline
-from rosgraph import port_parameters, wait_until
+from rosgraph import NodeHere, Observer, port_parameters, wait_until
 
 
-@contextlib.contextmanager
-def motives():
-    """Make simulated Motives with bodies of given names; the function gives their ports."""
-    servers = []
+class World(contextlib.ExitStack):
+    """
+    What ends with a test, in the reverse order of its beginning.
 
-    def start(*names, rate=100.0, protocol='vrpn'):
-        server = MotiveSimServer(Scenario(
-            bodies=named_bodies(names), rate=rate, protocol=protocol, natnet=NatNet(port=0)),
-            port=0)
-        servers.append(server.start())
-        return server.port if protocol == 'vrpn' else server.port_of('natnet')
-    try:
-        yield start
-    finally:
-        for server in servers:
-            server.stop()
+    :ivar user: a ROS node as any user would write it.
+    """
+
+    def motive(self, bodies=1, live=None, **scenario):
+        """
+        Start a simulated Motive, which speaks both protocols unless stated otherwise.
+
+        :param bodies: their number, their names, or their settings.
+        :param live: motions of bodies by name, for those that a test moves.
+        :param scenario: further keys of a scenario.
+        """
+        ports = {'server': {'port': 0}, 'natnet': {
+            'port': 0, 'data_port': 0, **scenario.pop('natnet', {})}}
+        return self.enter_context(MotiveSimServer(scenario_from_mapping({
+            'bodies': bodies, 'rate': 100, 'protocol': 'both', **ports, **scenario}), live=live))
+
+    def node(self, motive, protocol='vrpn', sending=None, creating=None, **given):
+        """
+        Run a node that follows a simulated Motive, active unless stated otherwise.
+
+        :param given: parameters; dots of their names are written as two underscores.
+        """
+        port = motive.port if protocol == 'vrpn' else motive.port_of('natnet')
+        also = {'port': motive.port} if protocol == 'auto' else {}
+        where = {'protocol': 'auto', 'natnet.port': port, **also} if protocol == 'auto' else (
+            port_parameters(protocol, port))
+        return self.enter_context(NodeHere({
+            'server': '127.0.0.1', **where, 'connect.retry_max_s': 0.1, 'autostart': True,
+            **{name.replace('__', '.'): value for name, value in given.items()}},
+            cls=WatchedNode, sending=sending, creating=creating))
+
+    @functools.cached_property
+    def user(self):
+        return self.enter_context(Observer('user_of_world'))
 
 
 def parameters(port, protocol='vrpn', **more):
