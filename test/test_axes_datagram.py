@@ -19,7 +19,9 @@ import pytest
 
 def sample(axes, status=1, stamp_ns=1_700_000_000_250_000_000):
     """Make a sample of values with their validity."""
-    return AxesSample(tuple(AxisState(*each, '') for each in axes), stamp_ns, AxesStatus(status))
+    return AxesSample(
+        tuple(AxisState(value, None if valid else 'stale') for value, valid in axes), stamp_ns,
+        AxesStatus(status))
 
 
 SAMPLE = sample(((1.5, True), (-0.25, True), (math.nan, False)))

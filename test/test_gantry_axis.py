@@ -11,7 +11,8 @@ from optitrack_vrpn.core.errors import BackendUnavailableError, ConfigurationErr
 from optitrack_vrpn.core.settings.schema import build
 from optitrack_vrpn.guests.machine.axis import Axis
 from optitrack_vrpn.guests.machine.gantry_settings import AxisSettings, MachineSettings
-from optitrack_vrpn.guests.machine.setpoints import AxisMotion, between, Limits, Mode, Planner
+from optitrack_vrpn.guests.machine.setpoints import AxisMotion, between, Limits, Planner
+from optitrack_vrpn.guests.machine.states import Mode
 from optitrack_vrpn.guests.machine.trajectory import make_trajectory, parse
 import pytest
 

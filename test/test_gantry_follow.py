@@ -15,7 +15,8 @@ from gantry_kit import ORION, Rig, settings_of
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.guests.machine.machine import Feedback, Goal, Machine, Tolerances
 from optitrack_vrpn.guests.machine.services_ros import paths_of
-from optitrack_vrpn.guests.machine.setpoints import AxisMotion, Mode
+from optitrack_vrpn.guests.machine.setpoints import AxisMotion
+from optitrack_vrpn.guests.machine.states import Mode
 from optitrack_vrpn.guests.machine.trajectory import make_trajectory
 import pytest
 from rclpy.action import ActionClient, ActionServer

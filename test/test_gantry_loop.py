@@ -16,8 +16,8 @@ from optitrack_vrpn.guests.machine.gantry_settings import CorrectionSettings
 from optitrack_vrpn.guests.machine.gantry_sim_io import carried, SimulatedMachine
 from optitrack_vrpn.guests.machine.machine import Calibration
 from optitrack_vrpn.guests.machine.machine_io import load_machine
-from optitrack_vrpn.guests.machine.setpoints import (
-    AxisMotion, Mode, ModeEvent, MOVING, Switches)
+from optitrack_vrpn.guests.machine.setpoints import AxisMotion, Switches
+from optitrack_vrpn.guests.machine.states import Mode, MOVING
 from optitrack_vrpn.guests.machine.trajectory import make_trajectory
 from optitrack_vrpn.sim.scenario_io import Scenario, scenario_from_mapping
 from optitrack_vrpn.sim.world import World
@@ -402,7 +402,7 @@ def test_a_command_clears_all_warnings_but_that_the_loop_is_open():
     axis = one_axis(require_mocap=False)
     axis.track(True)
     axis.step(0.0, None, Switches(), 100)
-    axis.fail(ModeEvent.LIMIT, 'soft_limit')
+    axis.fail('soft_limit')
     assert axis.warnings == {'mocap_lost', 'soft_limit'}
     assert axis.go_to(0.1) == ''
     assert axis.warnings == {'mocap_lost'}

@@ -12,11 +12,12 @@ from hypothesis import given, strategies as st
 from optitrack_vrpn.core.errors import ConfigurationError, RemoteProtocolError, TransportError
 from optitrack_vrpn.guests.machine.gantry_settings import ControllerSettings
 from optitrack_vrpn.guests.machine.gantry_sim_io import SimulatedMachine, UdpMachine
-from optitrack_vrpn.guests.machine.machine import cells, Machine, table
+from optitrack_vrpn.guests.machine.machine import Machine
 from optitrack_vrpn.guests.machine.machine_io import load_machine, UdpDriver
 from optitrack_vrpn.guests.machine.setpoints import (
     ahead, Cubic, decode_answer, decode_set_points, encode_answer, encode_set_points,
     MachineAnswer, SetPoints, Switches)
+from optitrack_vrpn.guests.machine.view import table, view_of
 import pytest
 from transport_kit import wait_until
 
@@ -214,7 +215,8 @@ def test_the_driver_udp_needs_the_address_of_the_machine():
 
 
 def shown(control):
-    return [(name, axis.mode.value, cells(axis)) for name, axis in control.axes.items()]
+    views = map(view_of, control.axes.values())
+    return [(each.name, each.state, {**each.cells, 'warnings': each.warnings}) for each in views]
 
 
 def test_the_table_shows_mode_position_limits_lock_and_warnings():

@@ -11,7 +11,8 @@ from optitrack_vrpn.guests.machine.gantry_settings import (
     ACTIONS, AxisSettings, CorrectionSettings, MachineSettings)
 from optitrack_vrpn.guests.machine.machine import Feedback, Machine
 from optitrack_vrpn.guests.machine.setpoints import (
-    AxisMotion, halt_position, Limits, Mode, step, Switches)
+    AxisMotion, halt_position, Limits, step, Switches)
+from optitrack_vrpn.guests.machine.states import Mode
 from optitrack_vrpn.guests.machine.trajectory import make_trajectory, Sine
 import pytest
 

@@ -12,7 +12,8 @@ from optitrack_vrpn.guests.machine.axes_mapper import AxisMapper
 from optitrack_vrpn.guests.machine.axes_settings import AxisRow, AxisTable
 from optitrack_vrpn.guests.machine.axis import Axis
 from optitrack_vrpn.guests.machine.correction import Measurement
-from optitrack_vrpn.guests.machine.setpoints import Mode, Switches
+from optitrack_vrpn.guests.machine.setpoints import Switches
+from optitrack_vrpn.guests.machine.states import Mode
 import pytest
 
 DT = 0.01

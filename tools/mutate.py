@@ -41,8 +41,9 @@ EVENTS, CONDITIONS, FIGURES = (
 GATE, EXCHANGES, VEHICLE, MEMORY, TRANSPORT = (
     f'guests/autopilot/{name}.py' for name in (
         'gate', 'exchanges', 'vehicle', 'memory_io', 'transport_io'))
-AXIS, CORRECTION, MACHINE, AXES = (
-    f'guests/machine/{name}.py' for name in ('axis', 'correction', 'machine', 'axes_mapper'))
+AXIS, CORRECTION, MACHINE, AXES, FRESHNESS = (
+    f'guests/machine/{name}.py' for name in (
+        'axis', 'correction', 'machine', 'axes_mapper', 'freshness'))
 IMAGES, POSEGRAPH = 'guests/rgbd/images.py', 'guests/rgbd/posegraph.py'
 GATE_TESTS, VEHICLE_TESTS, SERIAL_TESTS, LOOP_TESTS, AXIS_TESTS, AXES_TESTS, PAIRS, GRAPHS = (
     f'test/test_{name}.py' for name in (
@@ -293,11 +294,13 @@ ROWS = (
     (MACHINE, 'len(self._readings) >= 100', 'len(self._readings) >= 10', LOOP_TESTS),
     (MACHINE, 'held = periods * self.dt >= 0.9', 'held = periods * self.dt >= 9.0', LOOP_TESTS),
     (MACHINE, 'min(reversals) < 0.1', 'False', LOOP_TESTS),
-    (AXES, 'state.measured_ns = now_ns - (host_ns - stamp_ns)', 'state.measured_ns = now_ns',
+    (FRESHNESS, 'self.measured_ns = now_ns - (host_ns - stamp_ns)', 'self.measured_ns = now_ns',
      AXES_TESTS),
-    (AXES, '_AHEAD_NS = 50_000_000', '_AHEAD_NS = 500_000_000', AXES_TESTS),
+    (FRESHNESS, 'AHEAD_NS = 50_000_000', 'AHEAD_NS = 500_000_000', AXES_TESTS),
+    (FRESHNESS, 'if self.stamp_ns - host_ns <= AHEAD_NS:', 'if True:', AXES_TESTS),
     (AXES, 'max(self._stamp_ns, min(used))', 'max(self._stamp_ns, max(used))', AXES_TESTS),
-    (AXES, '            self._stamp_ns = 0\n            if', '            if', AXES_TESTS),
+    (AXES, '                self._stamp_ns = 0\n                if', '                if',
+     AXES_TESTS),
     (AXES, 'guard.guard(True)', 'guard.guard(False)', 'test/test_machine_blind.py'),
     (IMAGES, 'abs(following - late_ns) < gap', 'False', PAIRS),
     (IMAGES, '2 * gap > early.interval', 'gap > early.interval', PAIRS),

@@ -8,7 +8,7 @@ Poses are those that the main node publishes: validated, in ENU, stamped on the 
 
 from collections import deque
 from dataclasses import dataclass, field
-from enum import Enum, IntEnum
+from enum import IntEnum
 import math
 import statistics
 from typing import NamedTuple, Optional
@@ -18,10 +18,9 @@ from optitrack_vrpn.core.doubt import Doubt, DoubtGuard
 from optitrack_vrpn.core.rotation import Quat, Vector
 from optitrack_vrpn.guests.machine.axes_settings import (
     AxesMapperSettings, AxisRow, AxisTable, Quantities, quantities_of, Unwrapper)
+from optitrack_vrpn.guests.machine.freshness import Arrival, Freshness, NEVER
+from optitrack_vrpn.guests.machine.states import Fault
 from optitrack_vrpn.stream.motion.lowpass import Lowpass, LowpassConfig
-
-#: A stamp further in the future (ns) is not used: synchronised computers differ by less.
-_AHEAD_NS = 50_000_000
 
 
 class AxesStatus(IntEnum):
@@ -33,43 +32,26 @@ class AxesStatus(IntEnum):
     ENDED = -1
 
 
-class StatusEvent(Enum):
-    """Events that change the status."""
-
-    START = 'the stream was started'
-    POSE = 'a valid pose of any body arrived'
-    SILENCE = 'no pose for the connection timeout'
-    END = 'the stream was ended on request'
-
-
-#: (status, event) -> status; other pairs do not change the status.
-TRANSITIONS = {
-    (AxesStatus.NOT_CONNECTED, StatusEvent.POSE): AxesStatus.RECEIVING,
-    (AxesStatus.UNABLE, StatusEvent.POSE): AxesStatus.RECEIVING,
-    (AxesStatus.NOT_CONNECTED, StatusEvent.SILENCE): AxesStatus.UNABLE,
-    (AxesStatus.RECEIVING, StatusEvent.SILENCE): AxesStatus.UNABLE,
-    **{(status, StatusEvent.END): AxesStatus.ENDED for status in AxesStatus},
-    (AxesStatus.ENDED, StatusEvent.START): AxesStatus.NOT_CONNECTED,
-}
-
-
-def after(status: AxesStatus, event: StatusEvent) -> AxesStatus:
-    """Return the status after an event."""
-    return TRANSITIONS.get((status, event), status)
-
-
 class AxisState(NamedTuple):
     """
     One axis at one cycle.
 
     :ivar value: in its own unit; NaN if not valid.
-    :ivar valid: whether the value is fresh and valid.
-    :ivar reason: reason why it is not valid, or ''.
+    :ivar fault: why it is not valid; None if it is.
+    :ivar reason: the same for the user, or ''.
     """
 
     value: float
-    valid: bool
-    reason: str
+    fault: Optional[Fault] = None
+    reason: str = ''
+
+    @property
+    def valid(self) -> bool:
+        """Return whether the value is fresh and valid."""
+        return self.fault is None
+
+
+_NONE = AxisState(math.nan, 'no_pose', 'no pose yet')
 
 
 class AxesSample(NamedTuple):
@@ -100,24 +82,21 @@ class AxesCounters:
 
 @dataclass
 class _Axis:
-    """State of one axis; ``problem`` says why its value is not valid, '' if it is."""
+    """State of one axis; ``now`` counts while the pose of its body is fresh."""
 
     row: AxisRow
-    value: float = math.nan
-    problem: str = 'no pose yet'
+    now: AxisState = _NONE
     unwrapper: Optional[Unwrapper] = None
 
 
 @dataclass
 class _Body:
-    """State of one body; stamps are 0 before its first pose."""
+    """State of one body."""
 
     axes: list[_Axis]
     lowpass: Optional[Lowpass]
-    stamp_ns: int = 0
+    age: Freshness
     published_ns: int = 0
-    measured_ns: int = 0     # the stamp on the monotonic clock
-    seen: bool = False
     guard: DoubtGuard = field(default_factory=DoubtGuard)
     intervals: deque[float] = field(default_factory=lambda: deque(maxlen=21))
 
@@ -140,11 +119,12 @@ class AxisMapper:
         self.table = table
         self.settings = settings or AxesMapperSettings()
         self.counters = AxesCounters()
-        self._status = AxesStatus.NOT_CONNECTED
-        self._discard(None)
+        self.start(None)
 
-    def _discard(self, started_ns: Optional[int]) -> None:
-        self._started_ns = started_ns
+    def start(self, now_ns: Optional[int]) -> None:
+        """Begin a stream at a time (ns), None: at the first sample; discard earlier values."""
+        self._ended = False
+        self._started_ns = now_ns
         self._last_pose_ns: Optional[int] = None
         self._stamp_ns = 0
         self._axes = [_Axis(row, unwrapper=Unwrapper() if row.unwrap else None)
@@ -153,7 +133,8 @@ class AxisMapper:
         config = LowpassConfig(lowpass.cutoff_hz, lowpass.order, lowpass.compensate_delay)
         self._bodies = {
             body: _Body([axis for axis in self._axes if axis.row.body == body],
-                        Lowpass(config) if config.cutoff_hz else None)
+                        Lowpass(config) if config.cutoff_hz else None,
+                        Freshness(self.settings.max_age_s))
             for body in self.table.bodies}
 
     def rate_hz(self, body: str) -> float:
@@ -180,29 +161,28 @@ class AxisMapper:
         if not all(map(math.isfinite, position)) or not abs(norm - 1.0) < 0.01:
             self.counters.not_finite += 1
             return False
-        if stamp_ns - host_ns > _AHEAD_NS:
-            self.counters.in_future += 1
-            return False
-        if state.seen and stamp_ns <= state.stamp_ns:
-            if state.stamp_ns - host_ns <= _AHEAD_NS:
+        before_ns = state.age.stamp_ns
+        match state.age.take(stamp_ns, now_ns, host_ns):
+            case Arrival.FUTURE:
+                self.counters.in_future += 1
+                return False
+            case Arrival.OLDER | Arrival.REPEATED:
                 self.counters.out_of_order += 1
                 return False
-            self.counters.clock_steps += 1      # the host's clock was set back
-            state.intervals.clear()
-            self._stamp_ns = 0
-            if state.lowpass is not None:
-                state.lowpass.reset()
-        elif state.seen:
-            state.intervals.append((stamp_ns - state.stamp_ns) * 1e-9)
+            case Arrival.SET_BACK:
+                self.counters.clock_steps += 1
+                state.intervals.clear()
+                self._stamp_ns = 0
+                if state.lowpass is not None:
+                    state.lowpass.reset()
+            case _ if before_ns != NEVER:
+                state.intervals.append((stamp_ns - before_ns) * 1e-9)
         self.counters.poses += 1
-        state.stamp_ns = state.published_ns = stamp_ns
+        state.published_ns = stamp_ns
         if state.lowpass is not None:
             state.published_ns, position, quat_xyzw = state.lowpass.update(
                 stamp_ns, position, quat_xyzw, state.rate_hz)
-        state.measured_ns = now_ns - (host_ns - stamp_ns)
-        state.seen = True
         self._last_pose_ns = now_ns
-        self._status = after(self._status, StatusEvent.POSE)
         self._map(state, Pose(position, quat_xyzw))
         return True
 
@@ -221,44 +201,48 @@ class AxisMapper:
                 found[row.frame] = quantities_of(pose, row.frame, self.settings.motive_x)
             numbers, gimbal_lock = found[row.frame]
             if gimbal_lock and row.quantity in ('roll', 'yaw'):
-                axis.problem = 'gimbal lock: pitch is within 1 degree of +-90 degrees'
+                axis.now = AxisState(
+                    math.nan, 'gimbal_lock',
+                    'gimbal lock: pitch is within 1 degree of +-90 degrees')
                 continue
             quantity = numbers[row.index]
-            axis.value = row.value(
+            value = row.value(
                 axis.unwrapper.update(quantity) if axis.unwrapper is not None else quantity)
-            outside = row.range is not None and not row.range[0] <= axis.value <= row.range[1]
-            axis.problem = (
-                f'{axis.value:.6g} is outside the range {row.range}' if outside else '')
+            axis.now = AxisState(value)
+            if row.range is not None and not row.range[0] <= value <= row.range[1]:
+                axis.now = AxisState(
+                    math.nan, 'range', f'{value:.6g} is outside the range {row.range}')
 
     def sample(self, now_ns: int) -> AxesSample:
         """Return all axes at the present time (ns, on the monotonic clock of ``pose``)."""
         if self._started_ns is None:
             self._started_ns = now_ns
-        since = self._started_ns if self._last_pose_ns is None else self._last_pose_ns
-        if now_ns - since > self.settings.connect_timeout_s * 1e9:
-            self._status = after(self._status, StatusEvent.SILENCE)
-        found: list[AxisState] = []
-        used: set[int] = set()
-        for axis in self._axes:
-            body = self._bodies[axis.row.body]
-            age_s = (now_ns - body.measured_ns) * 1e-9
-            reason = axis.problem
-            if body.seen and age_s > self.settings.stale_after_s:
-                reason = f'the last pose of body {axis.row.body!r} was measured {age_s:.1f} s ago'
-            reason = reason or body.guard.reason
-            if not reason:
-                used.add(body.published_ns)
-            found.append(AxisState(math.nan if reason else axis.value, not reason, reason))
+        found = [self._present(axis, now_ns) for axis in self._axes]
+        used = [self._bodies[axis.row.body].published_ns
+                for axis, state in zip(self._axes, found) if state.valid]
         if used:
             self._stamp_ns = max(self._stamp_ns, min(used))
-        return AxesSample(tuple(found), self._stamp_ns, self._status)
+        return AxesSample(tuple(found), self._stamp_ns, self._status(now_ns))
 
-    def end(self) -> AxesStatus:
+    def _present(self, axis: _Axis, now_ns: int) -> AxisState:
+        """Return the present state of an axis."""
+        body = self._bodies[axis.row.body]
+        if axis.now.fault != 'no_pose' and body.age.stale(now_ns):
+            return AxisState(
+                math.nan, 'stale', f'the last pose of body {axis.row.body!r} was measured '
+                f'{body.age.age_s(now_ns):.1f} s ago')
+        if axis.now.valid and body.guard.reason:
+            return AxisState(math.nan, 'doubt', body.guard.reason)
+        return axis.now
+
+    def _status(self, now_ns: int) -> AxesStatus:
+        if self._ended:
+            return AxesStatus.ENDED
+        since = self._started_ns if self._last_pose_ns is None else self._last_pose_ns
+        if since is not None and now_ns - since > self.settings.connect_timeout_s * 1e9:
+            return AxesStatus.UNABLE
+        return AxesStatus.NOT_CONNECTED if self._last_pose_ns is None else AxesStatus.RECEIVING
+
+    def end(self) -> None:
         """End the stream on request; ``start`` begins another one."""
-        self._status = after(self._status, StatusEvent.END)
-        return self._status
-
-    def start(self, now_ns: int) -> None:
-        """Begin a stream at a time (ns), and discard the values of the previous one."""
-        self._status = after(self._status, StatusEvent.START)
-        self._discard(now_ns)
+        self._ended = True

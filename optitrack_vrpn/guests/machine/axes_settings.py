@@ -51,9 +51,10 @@ class AxesMapperSettings:
 
     motive_x: str = setting('north', choices=MOTIVE_X,
                             doc="direction of Motive's x axis on the map, as in the main node")
-    stale_after_s: float = setting(
+    max_age_s: float = setting(
         0.15, unit='s', low=0.005, high=10.0,
-        doc='age of the last pose, from its stamp, above which the axes of a body are invalid')
+        doc='a pose whose stamp is older than this counts as none: the axes of its body are '
+        'invalid')
     connect_timeout_s: float = setting(
         5.0, unit='s', low=0.1, high=600.0,
         doc='time without any pose after which the status is 2 (unable to connect)')

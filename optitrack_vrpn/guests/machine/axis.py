@@ -10,19 +10,14 @@ clock: a late cycle delays the motion and never makes it jump.
 from dataclasses import dataclass
 import functools
 import math
-from typing import Callable, Literal, Optional
+from typing import Callable, Optional
 
 from optitrack_vrpn.guests.machine.correction import Correction, Measurement
 from optitrack_vrpn.guests.machine.gantry_settings import AxisSettings
 from optitrack_vrpn.guests.machine.setpoints import (
-    AxisMotion, between, Cubic, halt_position, Mode, ModeEvent, MOVING, Planner, step, Switches,
-    TRANSITIONS)
+    AxisMotion, between, Cubic, halt_position, Planner, step, Switches)
+from optitrack_vrpn.guests.machine.states import Fault, Mode, ModeEvent, MOVING, TRANSITIONS
 from optitrack_vrpn.guests.machine.trajectory import LARGEST, Path, refusal, Sine
-
-#: Warnings for the user.
-Warned = Literal[
-    'soft_limit', 'limit_switch', 'motion_limit', 'stream_lost', 'mocap_lost', 'correction_limit',
-    'machine_lost', 'not_found']
 
 
 @dataclass
@@ -76,7 +71,7 @@ class Axis:
         self.tracking = False
         self.referenced = False
         self.measured: Optional[float] = None
-        self.warnings: set[Warned] = set()
+        self.warnings: set[Fault] = set()
         self.correction = Correction(
             settings.correction, 360.0 if settings.kind == 'rotary' else math.inf)
         self.remembered: Optional[Mode] = None
@@ -261,14 +256,14 @@ class Axis:
         """End an emergency; the axis holds."""
         return self._apply(ModeEvent.RESET)
 
-    def fail(self, event: ModeEvent, warning: Warned) -> None:
-        """Stop because of a fault: LIMIT, LOST or FAULT, with the warning to set."""
-        self.warnings.add(warning)
+    def fail(self, fault: Fault) -> None:
+        """Stop because of a fault, which becomes a warning."""
+        self.warnings.add(fault)
         self._pending = None
         if self.mode is Mode.LOCK:
             self.remembered = None      # an unlock must not restart the motion after a fault
         else:
-            self._apply(event)
+            self._apply(ModeEvent.FAULT)
 
     def lose(self, halted: bool) -> None:
         """
@@ -276,7 +271,7 @@ class Axis:
 
         :param halted: whether the motors stand already.
         """
-        self.fail(ModeEvent.FAULT, 'machine_lost')
+        self.fail('machine_lost')
         self.tracking = self.referenced = False
         if halted:
             self.state = AxisMotion(self.state.position)
@@ -319,14 +314,14 @@ class Axis:
         self._without_mocap += periods - (measurement is not None)
         if self.tracking and self._without_mocap >= self._loss_cycles:
             self.tracking = False
-            self.fail(ModeEvent.LOST, 'mocap_lost')
+            self.fail('mocap_lost')
             self.blind = self.settings.correction.require_mocap
         if measurement is not None:
             self._without_mocap = 0
             self.blind = False
         self._without_stream += periods
         if self.mode is Mode.STREAM and self._without_stream >= self._loss_cycles:
-            self.fail(ModeEvent.LOST, 'stream_lost')
+            self.fail('stream_lost')
 
     def _advance(self) -> None:
         """Advance the set point by a cycle, within the limits."""
@@ -344,7 +339,7 @@ class Axis:
         # A stop, or the way to a target within the soft limits, only brakes harder for a cycle.
         if reason and (reason != 'soft_limit' or self.mode in (
                 Mode.VELOCITY, Mode.SINE, Mode.TRAJECTORY)):
-            self.fail(ModeEvent.LIMIT, reason)
+            self.fail(reason)
 
     def _halt(self) -> Optional[AxisMotion]:
         return self._planner.to_velocity(self.state, 0.0) if self.moving else self.state
@@ -353,12 +348,12 @@ class Axis:
         if self.mode is Mode.STREAM and not self._streamed:
             return self._halt()
         if self._outside(self.target):
-            self.fail(ModeEvent.LIMIT, 'soft_limit')
+            self.fail('soft_limit')
             return self._halt()
         if self._pending is not None and self.state == AxisMotion(self.target):
             again, self._pending = self._pending, None
             if again():
-                self.fail(ModeEvent.FAULT, 'motion_limit')
+                self.fail('motion_limit')
             return self.state
         return self._planner.to_position(self.state, self.target)
 
@@ -391,7 +386,7 @@ class Axis:
             self.referenced = True
             return self._halt()
         if abs(self.state.position - self._origin) > self.settings.search_range:
-            self.fail(ModeEvent.LIMIT, 'not_found')
+            self.fail('not_found')
             return self._halt()
         return self._planner.to_velocity(self.state, velocity)
 
@@ -406,7 +401,7 @@ class Axis:
             self.correction.offset = before
         if self.correction.exceeded:
             self.tracking = False
-            self.fail(ModeEvent.FAULT, 'correction_limit')
+            self.fail('correction_limit')
 
     # -- changing modes ------------------------------------------------------------------------
 

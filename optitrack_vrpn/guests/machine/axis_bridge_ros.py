@@ -14,7 +14,7 @@ from optitrack_vrpn.core.axes import Pose
 from optitrack_vrpn.core.doubt import doubt_of
 from optitrack_vrpn.core.errors import TransportError
 from optitrack_vrpn.core.names import ros_name
-from optitrack_vrpn.core.severity import ERROR, INFO, WARN
+from optitrack_vrpn.core.severity import ERROR, INFO, Severity, WARN
 from optitrack_vrpn.core.status import StatusReport
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.guests.machine.axes_mapper import AxesSample, AxesStatus, AxisMapper
@@ -23,7 +23,7 @@ from optitrack_vrpn.guests.machine.axes_teach import Recording
 from optitrack_vrpn.guests.machine.axis_bridge_io import (
     encode, load_table, running_ns, UdpSender)
 from optitrack_vrpn.guests.machine.machine_node_ros import MachineNode
-from optitrack_vrpn.node.base.managed_node import entry
+from optitrack_vrpn.guests.machine.view import AxisView, views_of
 from optitrack_vrpn.node.base.tool_node import BackgroundNode, checked_topic
 from optitrack_vrpn.node.graph.reach import pose_reach
 from optitrack_vrpn.node.graph.status_binding import StatusBinding
@@ -47,7 +47,6 @@ class AxisBridge(MachineNode[AxisBridgeSettings]):
         self._publisher: Any = None
         self._sequence = 0
         self._last: Optional[AxesSample] = None
-        self._invalid: tuple[str, ...] = ()
         super().__init__(node_name, AxisBridgeSettings, **kwargs)
 
     def prepare(self, settings: AxisBridgeSettings) -> None:
@@ -73,12 +72,13 @@ class AxisBridge(MachineNode[AxisBridgeSettings]):
                 DiagnosticStatus, settings.status_topic.replace('{body}', ros_name(body)),
                 functools.partial(self._take_status, mapper, body, StatusBinding()), STATUS_QOS),
                 self.destroy_subscription)
+        self.show_axes()
         self._mocap_control.set_info_topics([self._publisher.topic_name])
 
     def begin(self) -> None:
         """Start the cycles."""
         assert self._settings is not None and self._mapper is not None
-        self._last, self._invalid = None, ()
+        self._last = None
         with self._lock:
             self._mapper.end()
             self._mapper.start(running_ns())
@@ -131,35 +131,9 @@ class AxisBridge(MachineNode[AxisBridgeSettings]):
                 sample = self._mapper.sample(running_ns())
             self._send(sample)
             self._publish(sample)
-            if self._last is None or sample.status is not self._last.status:
-                self._log_status(sample.status)
             self._last = sample
         except Exception:
             self._log(ERROR, f'bug: a cycle was lost:\n{traceback.format_exc()}', 'cycle')
-
-    def _log_status(self, status: AxesStatus) -> None:
-        assert self._settings is not None
-        topics = ', '.join(one.topic for one in self._inputs)
-        text = {
-            AxesStatus.NOT_CONNECTED: f'waiting for the first pose on {topics}',
-            AxesStatus.RECEIVING: 'receiving poses',
-            AxesStatus.UNABLE: (
-                f'no pose for {self._settings.mapper.connect_timeout_s:g} s on {topics}: is the '
-                'main node active, and has each body of the table its name in Motive?'),
-            AxesStatus.ENDED: 'ended on request'}[status]
-        self._log(INFO if status is AxesStatus.RECEIVING else WARN,
-                  f'status {int(status)}: {text}', ('status', status))
-
-    def _log_invalid(self, sample: AxesSample, names: Sequence[str]) -> None:
-        """Log which axes are not valid when that changes; the status stands for all of them."""
-        bad = {name: axis.reason for name, axis in zip(names, sample.axes) if not axis.valid}
-        if sample.status is AxesStatus.RECEIVING and tuple(bad) != self._invalid:
-            self._invalid = tuple(bad)
-            first = next(iter(bad), '')
-            self._log(
-                WARN if bad else INFO,
-                f'not valid: {", ".join(bad)}; {first}: {bad[first]}' if bad else
-                'all axes are valid', ('axes', bool(bad)))
 
     def _send(self, sample: AxesSample) -> None:
         assert self._mapper is not None and self._settings is not None
@@ -178,31 +152,30 @@ class AxisBridge(MachineNode[AxisBridgeSettings]):
         message.header.stamp.sec, message.header.stamp.nanosec = divmod(sample.stamp_ns, NS_PER_S)
         self._publisher.publish(message)
 
-    def diagnostics(self) -> Sequence[DiagnosticStatus]:
-        """Return the status of the stream and of each axis."""
-        self.look_at_inputs()
-        sample, mapper, thread = self._last, self._mapper, self._thread
-        if sample is None or mapper is None or thread is None:
-            return ()       # the last sample of an earlier activation is not the present state
-        values: dict[str, Any] = {'status': int(sample.status), **thread.cycle.figures()}
+    def views(self) -> Sequence[AxisView]:
+        """Return every axis of the last cycle."""
+        if self._last is None or self._mapper is None:
+            return ()
+        return views_of(self._mapper.table, self._last)
+
+    def summary(self) -> tuple[Severity, str, dict[str, Any]]:
+        """Return the status of the stream, and the rates of the bodies."""
+        assert self._mapper is not None and self._settings is not None
+        status = AxesStatus.NOT_CONNECTED if self._last is None else self._last.status
+        values: dict[str, Any] = {'status': int(status)}
         if self._sender is not None:
             values.update(datagrams=self._sender.sent, datagrams_failed=self._sender.failed)
-        for body in mapper.table.bodies:
-            values[f'rate_hz {body}'] = f'{mapper.rate_hz(body):.1f}'
-        self._log_invalid(sample, mapper.table.names)
-        problems = '; '.join(one.problem for one in self._inputs if one.problem)
-        others = '; '.join(one.others for one in self._inputs if one.others)
-        good = sample.status is AxesStatus.RECEIVING and not problems
-        level = ERROR if not good else WARN if others else INFO
-        found = [entry(f'{self.get_name()}: stream', level, problems or (
-            others if good and others else sample.status.name.lower().replace('_', ' ')), values)]
-        found += [entry(
-            f'{self.get_name()}: axis {row.name}', INFO if axis.valid else WARN,
-            axis.reason or 'valid',
-            {'value': f'{axis.value:.6g}', 'unit': row.unit_name, 'body': row.body,
-             'quantity': f'{row.quantity} ({row.frame})'})
-            for row, axis in zip(mapper.table.axes, sample.axes)]
-        return found
+        for body in self._mapper.table.bodies:
+            values[f'rate_hz {body}'] = f'{self._mapper.rate_hz(body):.1f}'
+        topics = ', '.join(one.topic for one in self._inputs)
+        severity, text = {
+            AxesStatus.NOT_CONNECTED: (WARN, f'waiting for the first pose on {topics}'),
+            AxesStatus.RECEIVING: (INFO, 'receiving poses'),
+            AxesStatus.UNABLE: (
+                ERROR, f'no pose for {self._settings.mapper.connect_timeout_s:g} s on {topics}: '
+                'is the main node active, and has each body of the table its name in Motive?'),
+            AxesStatus.ENDED: (WARN, 'ended on request')}[status]
+        return severity, text, values
 
 
 # -- teaching -------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from optitrack_vrpn.cli.command_io import command, loading
 from optitrack_vrpn.cli.signals_io import end_with_parent
 from optitrack_vrpn.cli.terminal_io import Screen
 from optitrack_vrpn.core.errors import ConfigurationError, OptitrackVrpnError
-from optitrack_vrpn.guests.machine.machine import table
+from optitrack_vrpn.guests.machine.view import table
 from optitrack_vrpn.node.base.node_command import run_node_by_parameters
 
 #: Commands to an axis: name, number of values, help.

@@ -10,22 +10,23 @@ import traceback
 from typing import Any, Callable, Mapping, Optional, Sequence
 
 from builtin_interfaces.msg import Duration
-from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from optitrack_vrpn.core.errors import ConfigurationError
-from optitrack_vrpn.core.severity import ERROR, INFO, WARN
+from optitrack_vrpn.core.severity import ERROR, INFO, Severity, WARN
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.guests.machine.axis import Axis
+from optitrack_vrpn.guests.machine.axis_bridge_io import running_ns
 from optitrack_vrpn.guests.machine.correction import Measurement
 from optitrack_vrpn.guests.machine.follow_ros import action_type, FollowServer
+from optitrack_vrpn.guests.machine.freshness import Freshness
 from optitrack_vrpn.guests.machine.gantry_settings import ControllerSettings
 from optitrack_vrpn.guests.machine.gantry_sim_io import SimulatedMachine
-from optitrack_vrpn.guests.machine.machine import AxisSample, Calibration, cells, Machine
+from optitrack_vrpn.guests.machine.machine import AxisSample, Calibration, Machine
 from optitrack_vrpn.guests.machine.machine_io import Driver, load_machine, UdpDriver
 from optitrack_vrpn.guests.machine.machine_node_ros import MachineNode
 from optitrack_vrpn.guests.machine.services_ros import (
     answer, COMMANDS, load_file, paths_of, serve, start, value_of)
 from optitrack_vrpn.guests.machine.trajectory import AxisTrajectory, LARGEST
-from optitrack_vrpn.node.base.managed_node import entry
+from optitrack_vrpn.guests.machine.view import AxisView, view_of
 from optitrack_vrpn.node.graph.reach import any_reach, joint_reach
 from optitrack_vrpn.node.graph.streams_ros import joints_of
 from rcl_interfaces.srv import SetParameters
@@ -38,11 +39,6 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 _INACTIVE = 'the node is not active'
 
 
-def in_ns(message: JointState) -> int:
-    """Return the stamp of a message (ns)."""
-    return int(message.header.stamp.sec * NS_PER_S + message.header.stamp.nanosec)
-
-
 class GantryController(MachineNode[ControllerSettings]):
     """Control a machine in closed loop."""
 
@@ -52,15 +48,13 @@ class GantryController(MachineNode[ControllerSettings]):
         self._calibration: Optional[Calibration] = None
         self._used: Optional[ControllerSettings] = None
         self._fresh: dict[str, Measurement] = {}
-        self._stamp = (0, 0.0)
+        self._ages: dict[tuple[str, str], Freshness] = {}
         self._cut = ''                      # why the power is cut
         self._commands = 0                  # so far: a file that is read begins after none
         self._commanded: Any = None
         self._measured: Any = None
         self._state: Any = None
-        self._view: Any = None
         self._action: Optional[FollowServer] = None
-        self._logged: dict[str, tuple[str, set[str]]] = {}
         super().__init__(node_name, ControllerSettings, **kwargs)
 
     # -- transitions ---------------------------------------------------------------------------
@@ -78,10 +72,11 @@ class GantryController(MachineNode[ControllerSettings]):
             description, settings.machine_host, settings.machine_port,
         ) if settings.driver == 'udp' else SimulatedMachine(description)
         self._used = settings
-        self._commanded, self._measured, self._state, self._view = (
+        self._ages.clear()
+        self._commanded, self._measured, self._state = (
             self.own(self.create_publisher(kind, f'~/{name}', 10), self.destroy_publisher)
             for kind, name in ((JointState, 'commanded'), (JointState, 'measured'),
-                               (JointTrajectory, 'state'), (DiagnosticArray, 'axes')))
+                               (JointTrajectory, 'state')))
         for topic, take, reach in (
                 (settings.axes_topic, self._take_measured, joint_reach),
                 ('~/stream', self._take_stream, any_reach)):
@@ -107,7 +102,7 @@ class GantryController(MachineNode[ControllerSettings]):
                 'control_msgs is not installed: no action ~/follow_joint_trajectory')
         elif self._action is None:      # it outlives cleanup: clients ask for results later
             self._action = FollowServer(self, kind, self._active, self._lock)
-        self.own(self.create_timer(0.1, self._show, clock=self._steady), self.destroy_timer)
+        self.show_axes()
         self._mocap_control.set_info_topics(
             [self._commanded.topic_name, self._measured.topic_name])
 
@@ -198,7 +193,7 @@ class GantryController(MachineNode[ControllerSettings]):
         machine, driver = self._machine, self._driver
         assert machine is not None and driver is not None
         fresh, self._fresh = self._fresh, {}
-        cubics = machine.step(time.monotonic(), fresh, driver.feedback(), periods)
+        cubics = machine.step(running_ns() * 1e-9, fresh, driver.feedback(), periods)
         if machine.emergency and not self._cut:
             self._cut_power('emergency stop: the machine reports that its power is cut')
         driver.run(cubics, machine.dt)
@@ -244,47 +239,45 @@ class GantryController(MachineNode[ControllerSettings]):
 
     # -- inputs, on the executor's thread ------------------------------------------------------
 
-    def _values(self, message: JointState) -> list[tuple[Axis, float]]:
-        """Return the axes of the machine in a message, and their finite values (unit)."""
-        machine = self._machine
-        if machine is None or len(message.name) != len(message.position):
-            return []
-        return [(axis, value / axis.settings.si_per_unit)
-                for name, value in zip(message.name, message.position)
-                if (axis := machine.axes.get(name)) is not None and math.isfinite(value)]
+    def _take(self, what: str, message: JointState, zero_ns: int) -> dict[str, Measurement]:
+        """
+        Return the finite values of a message (unit) that are used, by axis; log why one is not.
+
+        :param zero_ns: what a stamp of 0 means (ns since 1970).
+        """
+        machine, used = self._machine, self._used
+        if machine is None or used is None or len(message.name) != len(message.position):
+            return {}
+        now_ns, host_ns = running_ns(), time.time_ns()
+        stamp_ns = message.header.stamp.sec * NS_PER_S + message.header.stamp.nanosec or zero_ns
+        found = {}
+        for name, value in zip(message.name, message.position):
+            # NaN is no value, and without a valid value the stamp is not valid either
+            if name not in machine.axes or not abs(value) <= LARGEST:
+                continue
+            age = self._ages.setdefault((what, name), Freshness(used.max_age_s))
+            arrival = age.take(stamp_ns, now_ns, host_ns)
+            if not arrival.used or age.stale(now_ns):
+                self._log(WARN, f'{what} are {(host_ns - stamp_ns) * 1e-9:.2f} s old and not '
+                          'used: check the clocks, or raise max_age_s', what)
+                continue
+            found[name] = Measurement(
+                value / machine.axes[name].settings.si_per_unit, age.measured_ns * 1e-9)
+        return found
 
     def _take_measured(self, message: JointState) -> None:
-        """Process the axes from axis_bridge; NaN is no measurement."""
-        values = [(axis, value) for axis, value in self._values(message) if abs(value) <= LARGEST]
-        stamp_ns = in_ns(message)
-        age_s = (time.time_ns() - stamp_ns) * 1e-9
-        # without a valid value the stamp is not valid either
-        if not values or not self._recent('measured axes', age_s):
-            return
-        if stamp_ns != self._stamp[0]:      # a repeated value keeps its time: it is not a new one
-            self._stamp = (stamp_ns, time.monotonic() - age_s)
+        """Process the axes from axis_bridge."""
+        found = self._take('measured axes', message, 0)
         with self._lock:
-            self._fresh.update({axis.settings.name: Measurement(value, self._stamp[1])
-                                for axis, value in values})
-
-    def _recent(self, what: str, age_s: float) -> bool:
-        """Return whether a message is used at its age; log why not."""
-        assert self._used is not None
-        recent = -0.1 < age_s < self._used.max_age_s
-        if not recent:
-            self._log(WARN, f'{what} are {age_s:.2f} s old and not used: check the clocks, or '
-                      'raise max_age_s', what)
-        return recent
+            self._fresh.update(found)
 
     def _take_stream(self, message: JointState) -> None:
         """Process targets of the mode stream; a stamp of 0 means now."""
-        values, stamp_ns = self._values(message), in_ns(message)
-        if not values or (stamp_ns and not self._recent(
-                'targets', (time.time_ns() - stamp_ns) * 1e-9)):
-            return
+        found = self._take('targets', message, time.time_ns())
         with self._lock:
-            for axis, value in values:
-                axis.stream_target(value)
+            for name, target in found.items():
+                if self._machine is not None:
+                    self._machine.axes[name].stream_target(target.value)
 
     def _take_trajectory(self, message: JointTrajectory) -> None:
         """Follow a trajectory_msgs/JointTrajectory."""
@@ -383,33 +376,18 @@ class GantryController(MachineNode[ControllerSettings]):
     # -- published state -----------------------------------------------------------------------
 
     def _show(self) -> None:
-        self._publish_view()
+        super()._show()
         if self._action is not None:
             self._action.poll()
-
-    def _publish_view(self) -> None:
-        with self._lock:
-            if self._machine is None:
-                return
-            array = DiagnosticArray(status=[
-                self._status(axis) for axis in self._machine.axes.values()])
-            now: dict[str, tuple[str, set[str]]] = {
-                name: (axis.mode.value, {*axis.warnings})
-                for name, axis in self._machine.axes.items()}
-            calibration = self._calibration
-        array.header.stamp = self.get_clock().now().to_msg()
-        self._view.publish(array)
-        for name, (mode, warnings) in now.items():
-            before = self._logged.get(name, (mode, warnings))
-            if before != (mode, warnings):
-                words = ', '.join(sorted(warnings))
-                self._log(WARN if warnings - before[1] else INFO,
-                          f'axis {name}: {mode}' + (f' ({words})' if words else ''),
-                          (name, mode, words))
-        self._logged = now
+        calibration = self._calibration
         if calibration is not None and calibration.done:
             self._calibration = None
             self._report(calibration)
+
+    def views(self) -> Sequence[AxisView]:
+        """Return every axis."""
+        machine = self._machine
+        return [view_of(axis) for axis in machine.axes.values()] if machine is not None else ()
 
     def _report(self, calibration: Calibration) -> None:
         name, result = calibration.axis.settings.name, calibration.result
@@ -422,27 +400,7 @@ class GantryController(MachineNode[ControllerSettings]):
             f'{result.backlash:.3g} {calibration.axis.settings.unit}: set '
             f'steps_per_unit to {result.steps_per_unit:.6g}')
 
-    def _status(self, axis: Axis) -> DiagnosticStatus:
-        mode = axis.mode.value
-        level = ERROR if mode == 'emergency' else WARN if axis.warnings else INFO
-        return entry(axis.settings.name, level, mode, cells(axis))
-
-    def diagnostics(self) -> Sequence[DiagnosticStatus]:
-        """Return the diagnostics of the cycles and the axes."""
-        with self._lock:
-            if self._machine is None or self._thread is None or self._driver is None:
-                return ()
-            figures = self._thread.cycle.figures()
-            trouble = self._cut or self._driver.trouble
-            axes = [self._status(axis) for axis in self._machine.axes.values()]
-        if trouble:
-            self._log(ERROR, trouble, 'machine')
-        found = [entry(f'{self.get_name()}: cycles', ERROR if trouble else INFO,
-                       trouble or 'running', figures), *axes]
-        for status in axes:
-            warnings = next(pair.value for pair in status.values if pair.key == 'warnings')
-            status.message = ': '.join(filter(None, (status.message, warnings)))
-            status.name = f'{self.get_name()}: axis {status.name}'
-        found += [entry(f'{self.get_name()}: {one.key}', one.severity, one.text, {})
-                  for one in self.look_at_inputs()]
-        return found
+    def summary(self) -> tuple[Severity, str, dict[str, Any]]:
+        """Return what is wrong with the machine."""
+        trouble = self._cut or (self._driver.trouble if self._driver is not None else '')
+        return (ERROR, trouble, {}) if trouble else (INFO, 'running', {})

@@ -12,13 +12,13 @@ the steps per unit.
 
 import math
 import statistics
-from typing import Callable, Literal, Mapping, NamedTuple, Optional, Sequence
+from typing import Callable, Literal, Mapping, NamedTuple, Optional
 
-from optitrack_vrpn.cli.terminal_io import format_table
 from optitrack_vrpn.guests.machine.axis import Axis, AxisRun
 from optitrack_vrpn.guests.machine.correction import Measurement, SETTLED_S
 from optitrack_vrpn.guests.machine.gantry_settings import MachineSettings
-from optitrack_vrpn.guests.machine.setpoints import AxisMotion, Cubic, Mode, ModeEvent, Switches
+from optitrack_vrpn.guests.machine.setpoints import AxisMotion, Cubic, Switches
+from optitrack_vrpn.guests.machine.states import Mode, ModeEvent
 
 
 class Feedback(NamedTuple):
@@ -119,49 +119,6 @@ class Machine:
         """Return the last cycle of every axis."""
         return [AxisSample(axis, axis.state, self.cubics[name], axis.measured)
                 for name, axis in self.axes.items()]
-
-
-#: Columns of the table beside name and mode: keys of ``cells``. Then those that are left out on a
-#: narrow terminal, in this order; warnings never are.
-_COLUMNS = ('position', 'unit', 'velocity', 'target', 'error', 'correction', 'limits', 'fastest',
-            'switches', 'tracking', 'lock', 'warnings')
-_DISPENSABLE = ('fastest', 'velocity', 'limits', 'correction', 'switches', 'target', 'tracking',
-                'lock', 'error', 'unit')
-
-
-def cells(axis: Axis) -> dict[str, str]:
-    """Return the displayed values of an axis as strings, for a message."""
-    digits = 4 if axis.settings.unit == 'm' else 2
-
-    def number(value: Optional[float]) -> str:
-        return '' if value is None else f'{value:.{digits}f}'
-
-    limits, remembered = axis.limits, axis.remembered
-    return {
-        'unit': axis.settings.unit, 'position': number(axis.state.position),
-        'target': f'{number(axis.target_velocity)}/s' if axis.mode is Mode.VELOCITY else number(
-            axis.target),
-        'velocity': number(axis.state.velocity), 'motor': number(axis.position),
-        'measured': number(axis.measured),
-        'error': number(axis.correction.error if axis.tracking else None),
-        'correction': number(axis.correction.offset),
-        'limits': '..'.join('' if math.isinf(each) else f'{each:g}' for each in limits[3:]),
-        'fastest': f'{limits.velocity:g}/s, {limits.acceleration:g}/s^2',
-        'switches': ''.join(letter for letter, on in zip('LHR', axis.switches) if on),
-        'tracking': 'closed' if axis.tracking else 'open',
-        'referenced': 'yes' if axis.referenced else 'no',
-        'lock': '' if axis.mode is not Mode.LOCK else 'locked' if remembered is None else (
-            f'locked ({remembered.value})'),
-        'warnings': ', '.join(sorted(axis.warnings))}
-
-
-def table(
-    axes: Sequence[tuple[str, str, Mapping[str, str]]], width: int = 0,
-) -> list[str]:
-    """Format name, mode and cells of each axis; ``width`` 0 is no limit."""
-    rows = [(name, mode, *(shown.get(key, '') for key in _COLUMNS)) for name, mode, shown in axes]
-    return format_table(('axis', 'mode', *_COLUMNS), rows, (
-        'axis', 'mode', 'unit', *_COLUMNS[6:]), width, _DISPENSABLE)
 
 
 #: Ends of the motions of one period, as shares of the distance: after each reversal a quarter,

@@ -19,7 +19,7 @@ from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.status import StatusReport
 from optitrack_vrpn.guests.machine.axis import Axis
 from optitrack_vrpn.guests.machine.machine import Machine
-from optitrack_vrpn.guests.machine.setpoints import Mode
+from optitrack_vrpn.guests.machine.states import Mode
 from optitrack_vrpn.guests.machine.trajectory import (
     AxisTrajectory, check_axes, LARGEST, make_trajectory, parse)
 from optitrack_vrpn.node.base.tool_node import BackgroundNode, checked_topic

@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Set points of one axis: modes, the step function that keeps its limits, plans, cubics, datagrams.
+Set points of one axis: the step function that keeps its limits, plans, cubics, datagrams.
 
 Every mode proposes the state after the next cycle. ``step`` accepts it if velocity and
 acceleration are within their limits and a stop with the greatest acceleration from there still
@@ -9,7 +9,6 @@ ends within the soft limits; otherwise the axis brakes with the greatest acceler
 induction such a stop is possible in every state, so that no mode can leave the limits.
 """
 
-from enum import Enum
 import math
 import struct
 from typing import Any, Literal, NamedTuple, Optional, Sequence
@@ -214,60 +213,6 @@ def between(start: float, velocity: float, end: float, end_velocity: float, dt: 
     mean = (end - start) / dt
     return Cubic(start, velocity, (3.0 * mean - 2.0 * velocity - end_velocity) / dt,
                  (velocity + end_velocity - 2.0 * mean) / (dt * dt))
-
-
-class Mode(Enum):
-    """
-    Modes of an axis; ``TRANSITIONS`` has their rules.
-
-    1. Every motion starts with a command of the user. Neither a returning signal nor the end of
-       an alarm starts one: only commands lead out of STOPPING.
-    2. EMERGENCY has priority over all other modes and ends only with RESET.
-    3. A limit, a lost signal and a fault lead to STOPPING from every mode with motion.
-    4. LOCK is a stop that stores the previous mode. UNLOCK leads to STOPPING; the axis then
-       repeats the command of the stored mode, unless a fault occurred meanwhile.
-    """
-
-    STOPPING = 'stopping'
-    MANUAL = 'manual'
-    VELOCITY = 'velocity'
-    STREAM = 'stream'
-    SINE = 'sine'
-    TRAJECTORY = 'trajectory'
-    REFERENCE = 'reference'
-    LOCK = 'lock'
-    EMERGENCY = 'emergency'
-
-
-MOVING = (Mode.MANUAL, Mode.VELOCITY, Mode.STREAM, Mode.SINE, Mode.TRAJECTORY, Mode.REFERENCE)
-
-
-class ModeEvent(Enum):
-    """Events that change the mode, besides a mode with motion: the command that starts it."""
-
-    STOP = 'stop'
-    LOCK = 'lock'
-    UNLOCK = 'unlock'
-    LIMIT = 'limit'
-    LOST = 'lost'
-    FAULT = 'fault'
-    END = 'end'
-    EMERGENCY = 'emergency'
-    RESET = 'reset'
-
-
-#: (mode, event) -> mode. A pair that is not listed is refused, or does not change the mode.
-TRANSITIONS: 'dict[tuple[Mode, Mode | ModeEvent], Mode]' = {
-    **{(mode, command): command for mode in (Mode.STOPPING, *MOVING) for command in MOVING},
-    **{(mode, event): Mode.STOPPING
-       for mode in (Mode.STOPPING, *MOVING)
-       for event in (ModeEvent.STOP, ModeEvent.LIMIT, ModeEvent.LOST, ModeEvent.FAULT,
-                     ModeEvent.END)},
-    **{(mode, ModeEvent.LOCK): Mode.LOCK for mode in (Mode.STOPPING, *MOVING)},
-    (Mode.LOCK, ModeEvent.UNLOCK): Mode.STOPPING,
-    **{(mode, ModeEvent.EMERGENCY): Mode.EMERGENCY for mode in Mode},
-    (Mode.EMERGENCY, ModeEvent.RESET): Mode.STOPPING,
-}
 
 
 #: Buffer for a datagram (bytes), above the 1048 of a machine with 32 axes.
