@@ -4,7 +4,7 @@
 
 from launch_ros.actions import Node
 from optitrack_vrpn.cli.launch_file_ros import describe
-from optitrack_vrpn.guests.rgbd.settings import INPUT, NODE_ARGUMENTS, ODOMETRY, OUTPUT
+from optitrack_vrpn.guests.rgbd.settings import INPUT, NODE_ARGUMENTS, ODOMETRY
 
 ARGUMENTS = (
     *ODOMETRY,
@@ -13,19 +13,17 @@ ARGUMENTS = (
     ('pcd', '', 'file of save_pcd_map'),
     *NODE_ARGUMENTS,
 )
-PARAMETERS = {
-    'rgbd_odometry': {**INPUT, **OUTPUT},
-    'rgbd_mapper': {**INPUT, 'output.map_frame': 'map_frame', 'file.folder': 'folder',
-                    'file.pcd': 'pcd'}}
+#: The arguments that are parameters of each node.
+PARAMETERS = {'rgbd_odometry': (*INPUT, 'base_frame', 'fixed_frame', 'tf'),
+              'rgbd_mapper': (*INPUT, 'map_frame', 'folder', 'pcd')}
 
 
 def make_all(given):
     """Make both nodes."""
     return [Node(
         package='optitrack_vrpn', executable=tool, name=tool,
-        parameters=[{'autostart': True, **{
-            parameter: given[name] for parameter, name in parameters.items()}}],
-        output='screen', emulate_tty=True) for tool, parameters in PARAMETERS.items()]
+        parameters=[{'autostart': True, **{name: given[name] for name in names}}],
+        output='screen', emulate_tty=True) for tool, names in PARAMETERS.items()]
 
 
 def generate_launch_description():

@@ -4,20 +4,17 @@
 
 from launch_ros.actions import Node
 from optitrack_vrpn.cli.launch_file_ros import describe
-from optitrack_vrpn.guests.rgbd.settings import INPUT, NODE_ARGUMENTS, ODOMETRY, OUTPUT
+from optitrack_vrpn.guests.rgbd.settings import NODE_ARGUMENTS, ODOMETRY
 
 ARGUMENTS = (
     *ODOMETRY, ('motion_constraint', 'none', 'none, level or planar'), *NODE_ARGUMENTS)
-PARAMETERS = {**INPUT, **OUTPUT, 'method.motion_constraint': 'motion_constraint'}
 
 
 def make_all(given):
-    """Make the node."""
+    """Make the node; every argument is a parameter."""
     return [Node(
         package='optitrack_vrpn', executable='rgbd_odometry', name='rgbd_odometry',
-        parameters=[{'autostart': True, **{
-            parameter: given[name] for parameter, name in PARAMETERS.items()}}],
-        output='screen', emulate_tty=True)]
+        parameters=[{'autostart': True, **given}], output='screen', emulate_tty=True)]
 
 
 def generate_launch_description():

@@ -35,7 +35,7 @@ projection_matrix: {rows: 3, cols: 4, data: [525, 0, 319.5, 0, 0, 526, 239.5, 0,
 @pytest.fixture
 def load(tmp_path):
     """Give a function that writes values by OpenCV, and reads the file."""
-    return lambda **values: load_storage(written(tmp_path / 'file.yml', **values))
+    return lambda **values: load_storage(written(tmp_path / 'yml', **values))
 
 
 def extrinsics(degrees=2.0, shift=(25.0, 1.0, -2.0)):

@@ -133,8 +133,8 @@ def test_a_map_is_saved_loaded_and_published_on_request(mapper, tmp_path):
     cloud = wait_until(lambda: robot.clouds.messages()[-1:])[0]
     assert cloud.header.frame_id == 'map' and cloud.width > 1_000
     assert not robot.call('save_keyframes').success    # no folder is named
-    set_parameter(here, 'file.folder', str(tmp_path / 'map'))
-    set_parameter(here, 'file.pcd', str(tmp_path / 'map.pcd'))
+    set_parameter(here, 'folder', str(tmp_path / 'map'))
+    set_parameter(here, 'pcd', str(tmp_path / 'map.pcd'))
     assert robot.call('save_keyframes').success
     assert not robot.call('save_keyframes').success    # nothing is overwritten
     assert robot.call('save_pcd_map').success
@@ -143,10 +143,10 @@ def test_a_map_is_saved_loaded_and_published_on_request(mapper, tmp_path):
     assert len(keyframes) == 6
     assert robot.call('load_keyframes').success
     count = len(robot.keyframes)
-    set_parameter(here, 'file.pattern', '[0-4]')
+    set_parameter(here, 'pattern', '[0-4]')
     assert robot.call('publish_keyframes').success
     wait_until(lambda: len(robot.keyframes) == count + 5)
-    set_parameter(here, 'file.pattern', '[')
+    set_parameter(here, 'pattern', '[')
     assert not robot.call('publish_keyframes').success
     # older images than those of the map: its keyframes would not be in the order of time
     drive(here, robot, [0])
@@ -187,6 +187,6 @@ def test_services_work_while_inactive(mapper):
     assert here.run(here.node.trigger_configure).name == 'SUCCESS'
     assert not robot.call('solve_graph').success    # a new map has no keyframe
     assert robot.call('generate_graph').success
-    set_parameter(here, 'file.folder', '~nobody_of_this_name/map')
+    set_parameter(here, 'folder', '~nobody_of_this_name/map')
     answer = robot.call('load_keyframes')
     assert not answer.success and 'has no keyframes' in answer.message

@@ -5,7 +5,7 @@
 import numpy as np
 from optitrack_vrpn.guests.rgbd.geometry import rigid
 from optitrack_vrpn.guests.rgbd.images import StaticFrames
-from optitrack_vrpn.guests.rgbd.settings import MountSettings
+from optitrack_vrpn.guests.rgbd.settings import CameraSettings
 import pytest
 from scipy.spatial.transform import Rotation
 
@@ -41,10 +41,11 @@ def test_loops_and_values_that_are_no_transform_do_no_harm():
 
 
 def test_the_default_mount_looks_forward():
-    transform = MountSettings().base_from_camera()
+    transform = CameraSettings().base_from_camera()
     # right, down, ahead of the image in x forward, y left, z up
     np.testing.assert_allclose(
         transform[:3, :3], np.array([[0, -1, 0], [0, 0, -1], [1, 0, 0]]).T, atol=1e-12)
-    turned = MountSettings(rpy_deg=(-90.0, 0.0, 0.0), position_m=(1.0, 2.0, 3.0))
+    turned = CameraSettings(
+        mount_rpy_deg=(-90.0, 0.0, 0.0), mount_position_m=(1.0, 2.0, 3.0))
     assert turned.base_from_camera()[:3, 2] == pytest.approx([0, 1, 0])
     assert turned.base_from_camera()[:3, 3] == pytest.approx([1, 2, 3])

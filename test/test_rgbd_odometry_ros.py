@@ -84,7 +84,7 @@ def test_images_become_odometry_tf_path_and_clouds(observer):
     features = observer.listen(PointCloud2, 'feature/cloud', 10)
     model = observer.listen(PointCloud2, 'model/cloud', 10)
     paths = observer.listen(Path, 'path', 10)
-    with tracking(camera, input__timeout_s=30.0):
+    with tracking(camera, timeout_s=30.0):
         wait_until(lambda: all(each.matched for each in (transforms, features, model, paths)))
         for number, base in enumerate(path(15)):
             message = camera.track(base, encoding='32FC1' if number % 2 else '16UC1',
@@ -119,7 +119,7 @@ def test_images_become_odometry_tf_path_and_clouds(observer):
 def test_a_failed_frame_publishes_nothing_and_says_why(observer):
     camera = Camera(observer)
     transforms = observer.transforms()
-    with tracking(camera, input__timeout_s=30.0):
+    with tracking(camera, timeout_s=30.0):
         wait_until(lambda: transforms.matched)
         for _ in range(3):
             camera.track()
@@ -147,7 +147,7 @@ def test_a_failed_frame_publishes_nothing_and_says_why(observer):
 
 def test_wrong_and_missing_camera_info_are_named(observer):
     camera = Camera(observer)
-    with tracking(output__tf=False, input__timeout_s=30.0) as here:
+    with tracking(tf=False, timeout_s=30.0) as here:
         wait_until(camera.connected)
         wait_until(lambda: camera.show() or int(status_of(here)[1]['pairs']))
         camera.diagnosis('no camera_info on rgbd/info')
@@ -166,7 +166,7 @@ def test_wrong_and_missing_camera_info_are_named(observer):
 
 def test_missing_images_are_named(observer):
     camera = Camera(observer)
-    with tracking(camera, input__timeout_s=0.2, input__tolerance_s=0.005):
+    with tracking(camera, timeout_s=0.2, tolerance_s=0.005):
         camera.diagnosis('images on rgbd/rgb and rgbd/depth')
         camera.pair(np.zeros((240, 320), np.uint8), None)
         camera.diagnosis('images on rgbd/depth')
@@ -200,8 +200,8 @@ def test_images_of_half_the_size_and_the_mount_from_tf(observer):
     static = observer.node.create_publisher(TFMessage, '/tf_static', QoSProfile(
         depth=10, durability=DurabilityPolicy.TRANSIENT_LOCAL))
     quat = Rotation.from_matrix(FORWARD[:3, :3]).as_quat().tolist()
-    with tracking(camera, mount__source='tf', input__scale=0.5, input__timeout_s=30.0,
-                  output__base_frame='base_link') as here:
+    with tracking(camera, mount='tf', scale=0.5, timeout_s=30.0,
+                  base_frame='base_link') as here:
         camera.show()
         camera.diagnosis(f'no transform from base_link to {OPTICAL}')
         count = len(camera.diagnostics)
@@ -236,7 +236,7 @@ def test_images_of_half_the_size_and_the_mount_from_tf(observer):
 
 def test_images_and_camera_info_of_a_second_camera_are_not_used(observer):
     camera = Camera(observer)
-    with tracking(camera, input__timeout_s=30.0) as here:
+    with tracking(camera, timeout_s=30.0) as here:
         camera.track()
         for stream in ('colour images', 'depth images'):
             camera.show(frames={stream: 'other'})
@@ -256,7 +256,7 @@ def test_images_and_camera_info_of_a_second_camera_are_not_used(observer):
 
 def test_images_that_a_driver_repeats_give_no_pose(observer):
     camera = Camera(observer)
-    with tracking(camera, input__timeout_s=30.0, input__frozen_after_s=0.2):
+    with tracking(camera, timeout_s=30.0, frozen_after_s=0.2):
         camera.track()
         images = view(pose(), camera.noise)
         for _ in range(4):
@@ -301,9 +301,9 @@ def test_a_base_with_another_parent_gets_no_second_one(observer, console):
 def test_the_process_starts_by_itself_and_ends_on_interrupt(observer):
     camera = Camera(observer, 'camera/color/image_raw', 'camera/depth', 'camera/color/camera_info')
     with NodeProcess('-p', 'autostart:=true', '-p', 'control.generations:=[none]',
-                     '-p', 'input.colour:=camera/color/image_raw', '-p',
-                     'input.depth:=camera/depth', '-p', 'input.info:=camera/color/camera_info',
-                     '-p', 'input.rectified:=false', tool='rgbd_odometry') as process:
+                     '-p', 'colour:=camera/color/image_raw', '-p',
+                     'depth:=camera/depth', '-p', 'info:=camera/color/camera_info',
+                     '-p', 'rectified:=false', tool='rgbd_odometry') as process:
         wait_until(camera.connected)
         camera.say()
 

@@ -157,9 +157,9 @@ def test_every_image_reaches_the_odometry_as_shipped(tmp_path, unused_domain, si
     tool = [sys.executable, '-m', 'optitrack_vrpn']
     odometry = subprocess.Popen(
         [*tool, 'rgbd_odometry', '--ros-args', '-p', 'autostart:=true', '-p',
-         'mount.source:=parameters', *(word for name, topic in (
+         'mount:=parameters', *(word for name, topic in (
              ('colour', 'color/image_raw'), ('depth', 'aligned_depth_to_color/image_raw'),
-             ('info', 'color/camera_info')) for word in ('-p', f'input.{name}:={topic}'))],
+             ('info', 'color/camera_info')) for word in ('-p', f'{name}:={topic}'))],
         cwd=ROOT, env=environment, stderr=subprocess.DEVNULL)
     try:
         played = subprocess.run(

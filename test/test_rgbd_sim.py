@@ -68,9 +68,9 @@ class Seen:
 def simulated(observer):
     """Run the camera; give what runs it and what an observer receives."""
     with NodeHere({
-            'trajectory': 'rotation', 'camera.rate_hz': 10.0, 'camera.width': 160,
-            'camera.height': 120, 'camera.fx': 131.25, 'camera.fy': 131.25, 'camera.cx': 79.5,
-            'camera.cy': 59.5}, cls=RgbdSim, scenario=SCENARIO) as here:
+            'trajectory': 'rotation', 'rate_hz': 10.0, 'width': 160,
+            'height': 120, 'fx': 131.25, 'fy': 131.25, 'cx': 79.5,
+            'cy': 59.5}, cls=RgbdSim, scenario=SCENARIO) as here:
         yield here, Seen(observer)
 
 
@@ -124,7 +124,7 @@ def test_the_camera_ends_without_an_error_after_ros(simulated, monkeypatch):
 
 
 def test_the_camera_ends_with_the_scenario():
-    with NodeHere({'camera.rate_hz': 10.0}, cls=RgbdSim, scenario=scenario_from_mapping(
+    with NodeHere({'rate_hz': 10.0}, cls=RgbdSim, scenario=scenario_from_mapping(
             {'bodies': ['Rig 1'], 'server': {'port': 0}, 'duration': 0.5})) as here:
         wait_until(lambda: not here.context.ok(), what='the shutdown of ROS')
 

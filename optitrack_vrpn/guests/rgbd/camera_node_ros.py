@@ -28,7 +28,7 @@ from optitrack_vrpn.guests.rgbd.geometry import Floats, Intrinsics, opencv, pose
 from optitrack_vrpn.guests.rgbd.images import (
     Bytes, from_depth, from_rgb, Pairer, StaticFrames, to_depth, to_rgb)
 from optitrack_vrpn.guests.rgbd.mapper import packed_colours
-from optitrack_vrpn.guests.rgbd.settings import ImageProcSettings, MountSettings, PairSettings
+from optitrack_vrpn.guests.rgbd.settings import CameraSettings, ImageProcSettings, PairSettings
 from optitrack_vrpn.node.base.managed_node import entry, SettingsNode
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from scipy.spatial.transform import Rotation
@@ -125,15 +125,15 @@ class CameraNode(SettingsNode[S]):
                 self._camera_errors.get(name) or f'no camera_info on {self._infos[name]}')
         return self._cameras[name]
 
-    def _base_from_camera(self, mount: MountSettings, base: str, camera: str) -> Floats:
+    def _base_from_camera(self, settings: CameraSettings, base: str, camera: str) -> Floats:
         """Return the pose of the frame of the images in the base, 4x4."""
-        if mount.source == 'parameters':
-            return mount.base_from_camera()
+        if settings.mount == 'parameters':
+            return settings.base_from_camera()
         found = self._frames.lookup(base, camera)
         if found is None:
             raise ConfigurationError(
                 f'/tf_static has no transform from {base} to {camera}, the frame of the images; '
-                'publish it, or set mount.source to parameters')
+                'publish it, or set mount to parameters')
         return found
 
     @contextlib.contextmanager

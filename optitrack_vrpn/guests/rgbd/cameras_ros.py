@@ -100,9 +100,9 @@ class RgbdSim(Node):
             raise ConfigurationError('rgbd_sim: the scenario has no body for the camera')
         self._body = scenario.bodies[0].name
         opencv().setNumThreads(1)    # leaves processor time for the nodes under test
-        self._room, self._sensor = Room(), Sensor(settings.sensor, settings.seed)
-        self._camera = settings.camera.intrinsics()
-        self._mount = settings.mount.body_from_camera()
+        self._room, self._sensor = Room(), Sensor(settings, settings.seed)
+        self._camera = settings.intrinsics()
+        self._mount = settings.body_from_camera()
         self._trajectory = TRAJECTORIES[settings.trajectory]
         self._output = CameraOutput(self, self._camera, settings.optical_frame)
         self._broadcaster = StaticTransformBroadcaster(self)
@@ -111,14 +111,14 @@ class RgbdSim(Node):
             transform_message(make_header(now_ns, parent), child, pose_message(pose))
             for parent, child, pose in (
                 (settings.body_frame or ros_name(self._body), settings.link_frame,
-                 settings.mount.body_from_link()),
+                 settings.body_from_link()),
                 (settings.link_frame, settings.optical_frame, camera_on_body()))])
         self.server = MotiveSimServer(scenario, live={self._body: BodyMotion(self._trajectory)})
         self.server.start()
         self.get_logger().warning(
             f'these images are simulated: body {self._body!r} moves along '
             f'{settings.trajectory!r}, {self._trajectory.summary}; images of '
-            f'{self._camera.width} x {self._camera.height} at {settings.camera.rate_hz:g} Hz in '
+            f'{self._camera.width} x {self._camera.height} at {settings.rate_hz:g} Hz in '
             f'the frame {settings.optical_frame}')
         self._thread = threading.Thread(target=self._run, name='camera', daemon=True)
         self._thread.start()
@@ -153,7 +153,7 @@ class RgbdSim(Node):
                 rclpy.try_shutdown(context=self.context)
 
     def _expose_periodically(self) -> None:
-        interval = 1.0 / self._settings.camera.rate_hz
+        interval = 1.0 / self._settings.rate_hz
         due = time.monotonic()
         reported, left_out = due, 0
         while not (self._ended.wait(max(0.0, due - time.monotonic()))
@@ -170,7 +170,7 @@ class RgbdSim(Node):
                     self.get_logger().warning(
                         f'images left out in the last {now - reported:.0f} s: '
                         f'{self.left_out - left_out}; this computer is too slow for '
-                        'camera.rate_hz')
+                        'rate_hz')
                 reported, left_out = now, self.left_out
 
 

@@ -30,7 +30,7 @@ image_proc = functools.partial(
 odometry = functools.partial(
     _run, 'rgbd_odometry', 'odometry_ros:RgbdOdometry',
     'Estimate the motion of a colour and depth camera from its images.',
-    '-p input.colour:=camera/color/image_raw', 'rgbd_odometry.md')
+    '-p colour:=camera/color/image_raw', 'rgbd_odometry.md')
 mapper = functools.partial(
     _run, 'rgbd_mapper', 'mapper_ros:RgbdMapper',
     'Map a place with a colour and depth camera and odometry.', '-p odometry:=vo',
@@ -104,7 +104,7 @@ def _sim_parser() -> Parser:
         'textured room.')
     parser.epilog = (
         'ROS parameters configure the camera, as in: rgbd_sim --port 0 --ros-args -p '
-        'trajectory:=hand_held -p camera.rate_hz:=15.0; see docs/rgbd.md. The first body moves '
+        'trajectory:=hand_held -p rate_hz:=15.0; see docs/rgbd.md. The first body moves '
         'along the parameter trajectory; its name is Camera by default.')
     return parser
 

@@ -24,16 +24,16 @@ from optitrack_vrpn.cli.terminal_io import Screen
 from optitrack_vrpn.core.errors import ConfigurationError, TransportError
 from optitrack_vrpn.guests.rgbd.demo_view import HEAD, line, mount_error, summary
 from optitrack_vrpn.guests.rgbd.room import TRAJECTORIES
-from optitrack_vrpn.guests.rgbd.settings import SimMountSettings
+from optitrack_vrpn.guests.rgbd.settings import SimSettings
 from optitrack_vrpn.sim.demo.child_io import addresses_of, Child, isolated, start_tool
 
 BODY = 'Camera'
 POSE_TOPIC, ODOMETRY_TOPIC = f'/{BODY}/pose', '/vo'
 #: Parameters of the nodes with image input.
 _CAMERA_INPUT = (
-    '--ros-args', '-p', 'input.colour:=/camera/color/image_raw',
-    '-p', 'input.depth:=/camera/aligned_depth_to_color/image_raw',
-    '-p', 'input.info:=/camera/color/camera_info', '-p', 'output.tf:=false',
+    '--ros-args', '-p', 'colour:=/camera/color/image_raw',
+    '-p', 'depth:=/camera/aligned_depth_to_color/image_raw',
+    '-p', 'info:=/camera/color/camera_info', '-p', 'tf:=false',
     '-p', 'autostart:=true')
 #: Chosen: greatest error of the estimated transform on the trajectory 'calibration'. Measured with
 #: 40 s (bench/rgbd.py): 0.3 to 1.9 mm, median 0.7 mm, at most 0.04 deg. Beyond it the demo fails.
@@ -76,7 +76,7 @@ def start_camera(arguments: argparse.Namespace, children: list[Child]) -> tuple[
     """
     camera = start_tool('rgbd_sim', [
         '--names', BODY, '--port', '0', '--noise-mm', '0.3', '--noise-deg', '0.05', '--ros-args',
-        '-p', f'trajectory:={arguments.trajectory}', '-p', f'camera.rate_hz:={arguments.rate}',
+        '-p', f'trajectory:={arguments.trajectory}', '-p', f'rate_hz:={arguments.rate}',
         '-r', '__ns:=/camera'], children)
     return addresses_of(camera, 'the simulated camera', _START_S)[0]
 
@@ -88,13 +88,13 @@ def start_nodes(host: str, port: int, children: list[Child]) -> None:
         children)
     # The camera's link has a parent already, the body; a frame has one parent in TF.
     start_tool('rgbd_odometry', [
-        *_CAMERA_INPUT, '-p', 'output.base_frame:=simulated_camera_link'], children)
+        *_CAMERA_INPUT, '-p', 'base_frame:=simulated_camera_link'], children)
 
 
 def start_mapper(folder: Path, children: list[Child]) -> None:
     """Start the mapper, which saves its map in a folder."""
     start_tool('rgbd_mapper', [
-        *_CAMERA_INPUT, '-p', f'file.folder:={folder.resolve()}'], children)
+        *_CAMERA_INPUT, '-p', f'folder:={folder.resolve()}'], children)
 
 
 def check(children: Sequence[Child]) -> None:
@@ -125,7 +125,7 @@ def watch(
     check_output(arguments.output, OWN, (), arguments.force)
     if arguments.map is not None and arguments.map.exists():
         raise ConfigurationError(f'{arguments.map} exists and is not overwritten')
-    truth = SimMountSettings().body_from_link()
+    truth = SimSettings().body_from_link()
     folder = arguments.keep or Path(files.enter_context(
         tempfile.TemporaryDirectory(prefix='optitrack_vrpn_demo_')), 'recording')
     host, port = start_camera(arguments, children)

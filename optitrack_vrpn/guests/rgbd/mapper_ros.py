@@ -85,7 +85,7 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
         """Create publishers and services, and start the thread."""
         opencv().setNumThreads(1)
         self._settings = settings
-        self._mapper = Mapper(settings.method)
+        self._mapper = Mapper(settings)
         self._solved, self._error, self._taken, self._dropped = None, '', 0, 0
         self._last_ns = None
         for name, kind, topic, qos in (
@@ -95,7 +95,7 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
                 ('path', Path, 'mapper_path', LATCHED),
                 ('map', PointCloud2, 'map/cloud', LATCHED)):
             self._outputs[name] = self.create_publisher(kind, topic, qos)
-        if settings.output.tf:
+        if settings.tf:
             self._outputs['tf'] = tf_publisher(self)
         self._mocap_control.set_info_topics([self._outputs['path'].topic_name])
         self._ending = False
@@ -110,7 +110,7 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
 
     def begin(self) -> None:
         """Subscribe; the map of an earlier activation stays and grows."""
-        given = self._settings.input
+        given = self._settings
         self._poses = Pairer(round(given.tolerance_s * NS_PER_S), _WAITING)
         with self._ready:
             self._mapper.start_run()
@@ -162,7 +162,7 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
     def _as_frame(self, colour: Image, depth: Image, message: OdometryMessage) -> _Frame:
         camera = self._camera('colour')
         mount = self._base_from_camera(
-            self._settings.mount, message.child_frame_id, colour.header.frame_id)
+            self._settings, message.child_frame_id, colour.header.frame_id)
         pose = message.pose.pose
         p, q = pose.position, pose.orientation
         quat = np.array([q.x, q.y, q.z, q.w])
@@ -223,13 +223,13 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
         mapper.add_pose(frame.stamp_ns, frame.odometry)
         self._error, due = '', mapper.is_due(frame.odometry)
         if self._manual and not due:
-            due = len(mapper.keyframes) < self._settings.method.keyframes.most
+            due = len(mapper.keyframes) < self._settings.keyframes.most
         if due:
             self._manual = 0
             self._keep(frame)
         elif mapper.refused:
             self._log(WARN, f'{len(mapper.keyframes)} keyframes: no more are added '
-                      '(method.keyframes.most)', 'most')
+                      '(keyframes.most)', 'most')
         if 'tf' in self._outputs and mapper.keyframes:
             self._outputs['tf'].publish(TFMessage(transforms=[transform_message(
                 self._header(frame.stamp_ns), self._odometry_frame,
@@ -237,7 +237,7 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
         self._last_s = time.monotonic()
 
     def _keep(self, frame: _Frame) -> None:
-        given, mapper = self._settings.input, self._mapper
+        given, mapper = self._settings, self._mapper
         keyframe = mapper.add_keyframe(
             frame.stamp_ns, frame.odometry, frame.variances, *scaled_pair(
                 to_rgb(frame.colour), to_depth(frame.depth, given.depth_unit_m), frame.camera,
@@ -262,11 +262,11 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
         return answer
 
     def _file(self, name: str) -> str:
-        value = getattr(read_settings(self, MapperNodeSettings).file, name)
+        value = getattr(read_settings(self, MapperNodeSettings), name)
         if not value:
             raise ConfigurationError(
-                f'set the parameter file.{name} first, as in: ros2 param set '
-                f'{self.get_fully_qualified_name()} file.{name} ...')
+                f'set the parameter {name} first, as in: ros2 param set '
+                f'{self.get_fully_qualified_name()} {name} ...')
         return str(value)
 
     def _at(self, name: str) -> FilePath:
@@ -278,7 +278,7 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
             pattern = re.compile(text)
         except re.error as error:
             raise ConfigurationError(
-                f'file.pattern {text!r} is not a regular expression: {error}') from None
+                f'pattern {text!r} is not a regular expression: {error}') from None
         chosen = [each for each in self._mapper.keyframes if pattern.fullmatch(str(each.number))]
         for keyframe in chosen:
             self._publish_cloud(keyframe)
@@ -331,7 +331,7 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
     # -- outputs -------------------------------------------------------------------------------
 
     def _header(self, time_ns: int) -> Header:
-        return make_header(time_ns, self._settings.output.map_frame)
+        return make_header(time_ns, self._settings.map_frame)
 
     def _publish_cloud(self, keyframe: Keyframe) -> None:
         self._outputs['keyframes'].publish(
@@ -377,7 +377,7 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
         return INFO, 'mapping' if self._taken else 'waiting for images and odometry'
 
     def _silence(self, silent_s: float) -> tuple[Severity, str]:
-        given = self._settings.input
+        given = self._settings
         if not self._pairer.pairs:
             return ERROR, f'no pairs of images on {given.colour} and {given.depth}'
         if not self._poses.pairs:

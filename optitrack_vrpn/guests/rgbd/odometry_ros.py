@@ -53,12 +53,12 @@ class RgbdOdometry(CameraNode[OdometryNodeSettings]):
         opencv().setNumThreads(1)
         self._settings = settings
         for name, kind, topic, qos in (
-                ('odometry', OdometryMessage, settings.output.odometry, 10),
+                ('odometry', OdometryMessage, settings.odometry, 10),
                 ('resets', UInt32, 'reset_count', LATCHED), ('path', Path, 'path', 1),
                 ('features', PointCloud2, 'feature/cloud', 2),
                 ('model', PointCloud2, 'model/cloud', 1)):
             self._outputs[name] = self.create_publisher(kind, topic, qos)
-        if settings.output.tf:
+        if settings.tf:
             self._outputs['tf'] = tf_publisher(self)
         self._mocap_control.set_info_topics([self._outputs['odometry'].topic_name])
 
@@ -70,17 +70,17 @@ class RgbdOdometry(CameraNode[OdometryNodeSettings]):
         self._path.clear()
         self._last = self._reported = None
         self._publish_resets()
-        given = self._settings.input
+        given = self._settings
         self._subscribe(given, {'colour': given.info}, given.rectified)
 
     # -- inputs --------------------------------------------------------------------------------
 
     def _pair(self, colour: Image, depth: Image) -> None:
-        given, camera = self._settings.input, self._camera('colour')
+        given, camera = self._settings, self._camera('colour')
         base_from_camera = self._base_from_camera(
-            self._settings.mount, self._settings.output.base_frame, colour.header.frame_id)
+            given, given.base_frame, colour.header.frame_id)
         if self._odometry is None:
-            self._odometry = Odometry(self._settings.method, base_from_camera)
+            self._odometry = Odometry(given, base_from_camera)
         odometry = self._odometry
         if not np.array_equal(base_from_camera, odometry.base_from_camera):
             raise ConfigurationError(
@@ -127,7 +127,7 @@ class RgbdOdometry(CameraNode[OdometryNodeSettings]):
             self._outputs['resets'].publish(UInt32(data=self.reset_count))
 
     def _publish(self, frame: CameraFrame, odometry: Odometry) -> None:
-        out = self._settings.output
+        out = self._settings
         header = make_header(frame.stamp_ns, out.fixed_frame)
         message = OdometryMessage(header=header, child_frame_id=out.base_frame)
         message.pose.pose = pose_message(frame.pose)
@@ -149,7 +149,7 @@ class RgbdOdometry(CameraNode[OdometryNodeSettings]):
                     transforms=[transform_message(header, out.base_frame, pose)]))
             else:       # a second parent would make the frame jump between both
                 self._log(ERROR, f'no transform is published: {out.base_frame} is a child of '
-                          f'{parent} in /tf_static; set output.tf to false, or output.base_frame '
+                          f'{parent} in /tf_static; set tf to false, or base_frame '
                           f'to {parent}', 'parent')
         self._publish_path(PoseStamped(header=header, pose=pose))
         self._publish_clouds(frame, odometry)
@@ -164,7 +164,7 @@ class RgbdOdometry(CameraNode[OdometryNodeSettings]):
             self._outputs['path'].publish(Path(header=pose.header, poses=list(self._path)))
 
     def _publish_clouds(self, frame: CameraFrame, odometry: Odometry) -> None:
-        fixed = make_header(frame.stamp_ns, self._settings.output.fixed_frame)
+        fixed = make_header(frame.stamp_ns, self._settings.fixed_frame)
         if frame.features is not None and self._is_due('features', 0.0):
             self._outputs['features'].publish(cloud_message(fixed, transformed(
                 frame.pose @ odometry.base_from_camera, frame.features.means)))
@@ -211,7 +211,7 @@ class RgbdOdometry(CameraNode[OdometryNodeSettings]):
             INFO, 'tracking')
 
     def _silence(self, silent_s: float) -> tuple[Severity, str]:
-        given = self._settings.input
+        given = self._settings
         missing = [topic for topic, count in zip((given.colour, given.depth), self._images)
                    if not count]
         if missing:

@@ -8,8 +8,7 @@ import functools
 import numpy as np
 from optitrack_vrpn.cli.arguments import flag, number
 from optitrack_vrpn.core.errors import ConfigurationError
-from optitrack_vrpn.core.settings.schema import (
-    Change, checked, LifecycleSettings, section, setting)
+from optitrack_vrpn.core.settings.schema import Change, checked, LifecycleSettings, setting
 from optitrack_vrpn.guests.rgbd.geometry import Floats, Intrinsics, rigid
 from optitrack_vrpn.guests.rgbd.mapper import MapperSettings
 from optitrack_vrpn.guests.rgbd.odometry import OdometrySettings
@@ -39,8 +38,8 @@ class PairSettings:
 
 @checked
 @dataclass(frozen=True)
-class InputSettings(PairSettings):
-    """The topics of the camera."""
+class CameraSettings(PairSettings, LifecycleSettings):
+    """The topics of the camera, and its pose on the base."""
 
     colour: str = setting('rgbd/rgb', doc='topic of the colour or grey images')
     depth: str = setting('rgbd/depth', doc='topic of depth that is registered to the colour image')
@@ -50,12 +49,28 @@ class InputSettings(PairSettings):
         'and its distortion')
     scale: float = setting(
         1.0, low=0.05, high=1.0, doc='scale of the images; 0.5 leaves a quarter of the pixels')
+    mount: str = setting(
+        'parameters', choices=('parameters', 'tf'),
+        doc='pose of the camera on the base; parameters: mount_position_m and mount_rpy_deg; tf: '
+        '/tf_static, from the base to the frame of the images')
+    mount_position_m: tuple[float, float, float] = setting(
+        (0.0, 0.0, 0.0), unit='m', low=-100.0, high=100.0,
+        doc='position of the optical frame in the base')
+    mount_rpy_deg: tuple[float, float, float] = setting(
+        (-90.0, 0.0, -90.0), unit='deg', low=-360.0, high=360.0,
+        doc='roll, pitch and yaw of the optical frame in the base; -90, 0, -90: forward view')
+
+    def base_from_camera(self) -> Floats:
+        """Return the pose of the optical frame in the base, 4x4, from the parameters."""
+        # about fixed axes, roll about x first
+        return rigid(Rotation.from_euler('xyz', self.mount_rpy_deg, degrees=True).as_matrix(),
+                     self.mount_position_m)
 
 
 @checked
 @dataclass(frozen=True)
-class OutputSettings:
-    """Published results."""
+class OdometryNodeSettings(OdometrySettings, CameraSettings):
+    """Settings of rgbd_odometry."""
 
     odometry: str = setting('vo', doc='topic of the nav_msgs/Odometry')
     fixed_frame: str = setting(
@@ -66,54 +81,16 @@ class OutputSettings:
 
 @checked
 @dataclass(frozen=True)
-class MountSettings:
-    """Pose of the camera on the base."""
+class MapperNodeSettings(MapperSettings, CameraSettings):
+    """Settings of rgbd_mapper; folder, pcd and pattern are read by the services."""
 
-    source: str = setting(
-        'parameters', choices=('parameters', 'tf'),
-        doc='parameters: position_m and rpy_deg; tf: /tf_static, from base_frame to the frame of '
-        'the images')
-    position_m: tuple[float, float, float] = setting(
-        (0.0, 0.0, 0.0), unit='m', low=-100.0, high=100.0,
-        doc='position of the optical frame in the base')
-    rpy_deg: tuple[float, float, float] = setting(
-        (-90.0, 0.0, -90.0), unit='deg', low=-360.0, high=360.0,
-        doc='roll, pitch and yaw of the optical frame in the base; -90, 0, -90: forward view')
-
-    def base_from_camera(self) -> Floats:
-        """Return the pose of the optical frame in the base, 4x4, from the parameters."""
-        # about fixed axes, roll about x first
-        return rigid(Rotation.from_euler('xyz', self.rpy_deg, degrees=True).as_matrix(),
-                     self.position_m)
-
-
-@checked
-@dataclass(frozen=True)
-class OdometryNodeSettings(LifecycleSettings):
-    """Settings of rgbd_odometry."""
-
-    input: InputSettings = section(InputSettings(), doc='the camera')
-    output: OutputSettings = section(OutputSettings(), doc='the topics of the results')
-    mount: MountSettings = section(MountSettings(), doc='pose of the camera on the base')
-    method: OdometrySettings = section(OdometrySettings(), doc='the odometry method')
-
-
-@checked
-@dataclass(frozen=True)
-class MapOutputSettings:
-    """Published results."""
-
+    solve: bool = setting(
+        True, doc='solve the graph at each new loop; false: only by the service solve_graph')
+    odometry: str = setting('vo', doc='topic of the nav_msgs/Odometry, from any odometry')
     map_frame: str = setting('map', doc='frame of the map; it equals the frame of the odometry at '
                                         'the first keyframe')
     tf: bool = setting(True, doc='publish the transform from map_frame to the frame of the '
                                  'odometry, with the stamp of each pose')
-
-
-@checked
-@dataclass(frozen=True)
-class FileSettings:
-    """Files of the services; set them before a call."""
-
     folder: str = setting(
         '', change=Change.ANY_TIME,
         doc='folder of save_keyframes and load_keyframes; an existing one is not overwritten')
@@ -122,21 +99,6 @@ class FileSettings:
     pattern: str = setting(
         '.*', change=Change.ANY_TIME,
         doc='regular expression; publish_keyframes publishes the keyframes whose number matches')
-
-
-@checked
-@dataclass(frozen=True)
-class MapperNodeSettings(LifecycleSettings):
-    """Settings of rgbd_mapper."""
-
-    solve: bool = setting(
-        True, doc='solve the graph at each new loop; false: only by the service solve_graph')
-    odometry: str = setting('vo', doc='topic of the nav_msgs/Odometry, from any odometry')
-    input: InputSettings = section(InputSettings(), doc='the camera')
-    mount: MountSettings = section(MountSettings(), doc='pose of the camera on the base')
-    output: MapOutputSettings = section(MapOutputSettings(), doc='the results')
-    file: FileSettings = section(FileSettings(), doc='files of the services')
-    method: MapperSettings = section(MapperSettings(), doc='the mapping method')
 
 
 @checked
@@ -176,9 +138,22 @@ class ImageProcSettings(PairSettings, LifecycleSettings):
 
 @checked
 @dataclass(frozen=True)
-class SimCameraSettings:
-    """The camera; the defaults are those of a Kinect at QVGA, a quarter of its pixels."""
+class SimSettings(SensorConfig):
+    """
+    A simulated colour and depth camera on a simulated mocap body.
 
+    The defaults are those of a Kinect at QVGA, a quarter of its pixels.
+    """
+
+    trajectory: str = _at_start('loop', choices=tuple(TRAJECTORIES), doc='motion of the body')
+    seed: int = _at_start(
+        0, low=0, high=2**31, doc="seed of the camera's noise; the same seed gives the same noise")
+    body_frame: str = _at_start(
+        '', doc='frame of the body, as published by the node; empty: the ROS name of the body')
+    link_frame: str = _at_start('simulated_camera_link', doc='frame of the camera, z up')
+    optical_frame: str = _at_start(
+        'simulated_color_optical_frame',
+        doc='frame of the images, z forward; it marks every image as simulated')
     width: int = _at_start(320, unit='px', low=16, high=4096, doc='width of the images')
     height: int = _at_start(240, unit='px', low=16, high=4096, doc='height of the images')
     fx: float = _at_start(
@@ -191,23 +166,17 @@ class SimCameraSettings:
     rate_hz: float = _at_start(
         30.0, unit='Hz', low=0.1, high=240.0,
         doc='images per second; a computer that is too slow skips images')
+    mount_position_m: tuple[float, float, float] = _at_start(
+        (0.06, 0.02, 0.04), unit='m', low=-10.0, high=10.0,
+        doc='position of the camera on the body: x forward, y left, z up; an evaluation '
+        'estimates the mount')
+    mount_rpy_deg: tuple[float, float, float] = _at_start(
+        (2.0, 8.0, -3.0), unit='deg', low=-360.0, high=360.0,
+        doc='roll, pitch and yaw of the camera on the body')
 
     def intrinsics(self) -> Intrinsics:
         """Return the camera without distortion."""
         return Intrinsics(self.width, self.height, self.fx, self.fy, self.cx, self.cy)
-
-
-@checked
-@dataclass(frozen=True)
-class SimMountSettings:
-    """Pose of the camera on the body; an evaluation estimates it."""
-
-    xyz: tuple[float, float, float] = _at_start(
-        (0.06, 0.02, 0.04), unit='m', low=-10.0, high=10.0,
-        doc='position of the camera on the body: x forward, y left, z up')
-    rpy_deg: tuple[float, float, float] = _at_start(
-        (2.0, 8.0, -3.0), unit='deg', low=-360.0, high=360.0,
-        doc='roll, pitch and yaw of the camera on the body')
 
     def body_from_link(self) -> Floats:
         """Return the pose of the camera's link (x forward, y left, z up) on the body, 4x4."""
@@ -215,29 +184,10 @@ class SimMountSettings:
 
     def body_from_camera(self) -> Floats:
         """Return the pose of the optical frame on the body, 4x4."""
-        return camera_on_body(self.xyz, np.radians(self.rpy_deg).tolist())
+        return camera_on_body(self.mount_position_m, np.radians(self.mount_rpy_deg).tolist())
 
 
-@checked
-@dataclass(frozen=True)
-class SimSettings:
-    """A simulated colour and depth camera on a simulated mocap body."""
-
-    trajectory: str = _at_start('loop', choices=tuple(TRAJECTORIES), doc='motion of the body')
-    seed: int = _at_start(
-        0, low=0, high=2**31, doc="seed of the camera's noise; the same seed gives the same noise")
-    body_frame: str = _at_start(
-        '', doc='frame of the body, as published by the node; empty: the ROS name of the body')
-    link_frame: str = _at_start('simulated_camera_link', doc='frame of the camera, z up')
-    optical_frame: str = _at_start(
-        'simulated_color_optical_frame',
-        doc='frame of the images, z forward; it marks every image as simulated')
-    camera: SimCameraSettings = section(SimCameraSettings(), doc='the camera')
-    mount: SimMountSettings = section(SimMountSettings(), doc='pose of the camera on the body')
-    sensor: SensorConfig = section(SensorConfig(), doc='errors of the camera')
-
-
-# -- arguments that the launch files of cameras share, as rows of ``cli.launch_arguments`` -------
+# -- arguments of the launch files of cameras, which are parameters of the nodes -----------------
 
 _CAMERA = '/camera/camera/'
 #: Topics of realsense2_camera, the defaults.
@@ -257,10 +207,5 @@ ODOMETRY = (
 NODE_ARGUMENTS = (
     ('use_sim_time', 'false', 'true: with a recording', flag),
     ('activate', 'true', 'false: leave the nodes inactive, for mocap control', flag))
-#: The argument that a parameter of odometry or mapper takes.
-INPUT = {
-    'input.colour': 'colour', 'input.depth': 'depth', 'input.info': 'info',
-    'input.rectified': 'rectified', 'input.scale': 'scale', 'mount.source': 'mount',
-    'use_sim_time': 'use_sim_time', 'activate': 'activate'}
-OUTPUT = {
-    'output.base_frame': 'base_frame', 'output.fixed_frame': 'fixed_frame', 'output.tf': 'tf'}
+#: Parameters of every node with image input.
+INPUT = ('colour', 'depth', 'info', 'rectified', 'scale', 'mount', 'use_sim_time', 'activate')
