@@ -157,6 +157,13 @@ def errors_since(pilot, begin, limit_m=FLIGHT_M):
             f'{100 * height:.1f} cm rms, yaw {yaw:.1f} deg', largest < limit_m and yaw < YAW_DEG)
 
 
+def hide(world, room):
+    """Leave the bodies out of the frames of a world while a room hides them."""
+    frame = world.frame
+    world.frame = lambda *given: frame(*given)._replace(
+        **{'reports': []} if room.hidden else {})
+
+
 class Session:
     """Simulator, simulated Motive, node, bridge and pilot; the rows in their order."""
 
@@ -169,9 +176,7 @@ class Session:
         self.wait(lambda: self.room.now() is not None, 60.0, 'the true pose')
         self.motive = MotiveSimServer(
             scenario_from_mapping(MOCAP), '127.0.0.1', 0, live={BODY: self.room})
-        frame, world = self.motive.world.frame, self.motive.world
-        world.frame = lambda *given: frame(*given)._replace(
-            **{'reports': []} if self.room.hidden else {})
+        hide(self.motive.world, self.room)
         self.motive.start()
         self.room.hidden = False
         self.node, self.bridge = self.start_node(), self.start_bridge()

@@ -24,6 +24,19 @@ SETTINGS: dict[str, str] = {
     'lowpass.compensate_delay': 'stamps are those of the frames; the status has the delay of the '
                                 'low-pass (lowpass_delay_s)',
     'own_velocity': 'add odom to outputs, with rates.odom and bodies.NAME.rates.odom',
+    'mount.source': 'set mount',
+    'mount.xyz': 'set mount_position_m',
+    'mount.position_m': 'set mount_position_m',
+    'mount.rpy_deg': 'set mount_rpy_deg',
+    'method.*': 'set the name without method.',
+    **{f'{group}.{name}': f'set {name}' for group, names in (
+        ('input', 'depth_unit_m tolerance_s queue frozen_after_s timeout_s colour depth info '
+                  'rectified scale'),
+        ('output', 'odometry fixed_frame base_frame map_frame tf'),
+        ('file', 'folder pcd pattern'), ('camera', 'width height fx fy cx cy rate_hz'),
+        ('sensor', 'baseline focal disparity_noise disparity_step near far image_noise'))
+        for name in names.split()},
+    'mapper.stale_after_s': 'set mapper.max_age_s, the same age under the name of the others',
     'mapper.invalid': 'an invalid axis is NaN; datagram.header and json have validity bits',
 }
 #: Values of parameters.
@@ -52,6 +65,7 @@ def refusal(table: dict[str, str], name: str) -> str:
     Return the sentence with which a removed name is refused; '' for any other name.
 
     :param table: the table of its kind.
-    :param name: the name as the user gave it.
+    :param name: the name as the user gave it; ``GROUP.*`` in a table stands for its group.
     """
-    return f'{name} was removed: {table[name]}' if name in table else ''
+    found = table.get(name) or table.get(f'{name.partition(".")[0]}.*')
+    return f'{name} was removed: {found}' if found else ''
