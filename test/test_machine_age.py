@@ -16,7 +16,7 @@ MS = 1_000_000
 
 def test_random_stamps_are_used_in_order_and_no_older_than_they_say():
     """Delays, repetitions, stamps of other clocks, and a host whose clock is set back."""
-    used = {arrival: 0 for arrival in Arrival}
+    used = dict.fromkeys(Arrival, 0)
     for seed in range(300):
         chance = random.Random(seed)
         rule = Freshness(0.15)

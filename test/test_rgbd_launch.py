@@ -63,9 +63,3 @@ def test_a_recording_is_played_in_its_own_time(load_launch, tmp_path):
 def test_a_recording_that_does_not_exist_starts_nothing(load_launch, tmp_path):
     with pytest.raises(ValueError, match='folder:=.*nowhere does not'):
         load_launch('rgbd_play.launch.py', folder=str(tmp_path / 'nowhere'))
-
-
-@pytest.mark.parametrize('name', ['rgbd_record.launch.py', 'rgbd_play.launch.py'])
-def test_misspelt_arguments_are_refused(load_launch, name):
-    with pytest.raises(ValueError, match='mean folder'):
-        load_launch(name, foldr='x')

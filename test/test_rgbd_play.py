@@ -187,10 +187,3 @@ def test_a_spoilt_image_ends_the_playback_with_one_line(tmp_path, spoil):
     assert done.returncode == 64
     own = [line for line in done.stderr.splitlines() if '[rcl]' not in line]
     assert len(own) == 1 and str(file) in own[0]
-
-
-def test_a_folder_that_is_no_sequence_is_a_usage_error(tmp_path):
-    done = subprocess.run([sys.executable, '-m', 'optitrack_vrpn', 'rgbd_play', str(tmp_path)],
-                          cwd=ROOT, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 64
-    assert 'rgb.txt: cannot be read' in done.stderr

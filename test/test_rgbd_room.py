@@ -6,7 +6,7 @@ import numpy as np
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.guests.rgbd.geometry import Intrinsics
 from optitrack_vrpn.guests.rgbd.room import (
-    Box, camera_on_body, CameraPath, FLU_FROM_OPTICAL, Room, RoomLayout, Sensor, SensorConfig,
+    Box, camera_on_body, FLU_FROM_OPTICAL, Room, RoomLayout, Sensor, SensorConfig,
     TRAJECTORIES)
 import pytest
 from rgbd_kit import projected
@@ -125,14 +125,3 @@ def test_the_image_noise_is_as_configured_and_stays_in_range():
     white = Sensor(SensorConfig(image_noise=20.0)).image(np.full((50, 50, 3), 255, np.uint8))
     assert white.min() > 100    # no value wraps around
     np.testing.assert_array_equal(Sensor(SensorConfig(image_noise=0.0)).image(grey), grey)
-
-
-@pytest.mark.parametrize('name', sorted(TRAJECTORIES))
-def test_velocities_are_the_derivatives_of_the_positions(name):
-    trajectory: CameraPath = TRAJECTORIES[name]
-    times, step = np.linspace(0, 30, 200), 1e-4
-    before, after = times - step, times + step
-    for order in (0, 1):
-        numeric = (trajectory.positions(after, order) - trajectory.positions(before, order)) \
-            / (2 * step)
-        np.testing.assert_allclose(numeric, trajectory.positions(times, order + 1), atol=1e-5)
