@@ -15,7 +15,6 @@ count their images in their diagnostics, from which the player reports what each
 
 import threading
 import time
-import traceback
 from typing import Any, NamedTuple, Optional
 
 from diagnostic_msgs.msg import DiagnosticArray
@@ -42,42 +41,72 @@ from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import CameraInfo, Image
 
 
-class CameraOutput:
-    """The publishers of a camera; both images have its intrinsics and optical frame."""
+class CameraSource(Node):
+    """
+    Publish the images of a camera on a thread; when that has ended, ROS ends.
 
-    def __init__(self, node: Node, camera: Intrinsics, frame: str) -> None:
-        self._frame = frame
-        self._camera = camera
+    :ivar failure: error that ended the thread, or None.
+    """
+
+    def __init__(self, node_name: str, **kwargs: Any) -> None:
+        super().__init__(node_name, **kwargs)
+        self.failure: Optional[Exception] = None
+        self._ended = threading.Event()
+        self._thread: Optional[threading.Thread] = None
         # topics of realsense2_camera below the camera's namespace
         self._colour, self._depth, self._camera_info = (
-            node.create_publisher(kind, topic, qos_profile_sensor_data) for kind, topic in (
+            self.create_publisher(kind, topic, qos_profile_sensor_data) for kind, topic in (
                 (Image, 'color/image_raw'), (Image, 'aligned_depth_to_color/image_raw'),
                 (CameraInfo, 'color/camera_info')))
 
-    @property
-    def listeners(self) -> int:
-        """Return the number of subscribers of the colour images."""
-        return int(self._colour.get_subscription_count())
+    def work(self) -> None:
+        """Publish images until there are no more, or the node is destroyed."""
+        raise NotImplementedError
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread = threading.Thread(target=self._run, name='camera', daemon=True)
+        self._thread.start()
+
+    def destroy_node(self) -> None:
+        """Stop the thread."""
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.join()
+        super().destroy_node()
 
     def publish(
-        self, stamp_ns: int, rgb: Bytes, depth: Depth,
+        self, camera: Intrinsics, frame: str, stamp_ns: int, rgb: Bytes, depth: Depth,
         encoding: str = '16UC1',
     ) -> None:
         """
         Publish one exposure; camera_info first, because receivers need it for the images.
 
+        :param camera: intrinsics of both images.
+        :param frame: their optical frame.
         :param stamp_ns: time of the exposure (ns since the epoch).
         :param rgb: (height, width, 3).
         :param depth: (height, width), metres, 0 for no measurement.
         :param encoding: encoding of the depth, 16UC1 (mm) or 32FC1 (m).
         """
-        header = make_header(stamp_ns, self._frame)
-        self._camera_info.publish(info_message(header, self._camera))
+        header = make_header(stamp_ns, frame)
+        self._camera_info.publish(info_message(header, camera))
         self._colour.publish(image_message(header, from_rgb(rgb)))
         self._depth.publish(image_message(header, from_depth(depth, encoding)))
 
+    def _run(self) -> None:
+        try:
+            self.work()
+        except Exception as error:
+            # On Ctrl-C ROS shuts down before the node, and publishing fails.
+            if self.context.ok():
+                self.failure = error
+        finally:
+            if not self._ended.is_set():
+                rclpy.try_shutdown(context=self.context)
 
-class RgbdSim(Node):
+
+class RgbdSim(CameraSource):
     """
     Simulate Motive and a camera on its first body.
 
@@ -91,8 +120,6 @@ class RgbdSim(Node):
 
     def __init__(self, scenario: Scenario, node_name: str = 'rgbd_sim', **kwargs: Any) -> None:
         super().__init__(node_name, **kwargs)
-        self._thread: Optional[threading.Thread] = None
-        self._ended = threading.Event()
         self.exposures, self.left_out = 0, 0
         declare_settings(self, SimSettings)
         settings = self._settings = read_settings(self, SimSettings)
@@ -104,7 +131,6 @@ class RgbdSim(Node):
         self._camera = settings.intrinsics()
         self._mount = settings.body_from_camera()
         self._trajectory = TRAJECTORIES[settings.trajectory]
-        self._output = CameraOutput(self, self._camera, settings.optical_frame)
         self._broadcaster = StaticTransformBroadcaster(self)
         now_ns = time.time_ns()
         self._broadcaster.sendTransform([
@@ -120,16 +146,14 @@ class RgbdSim(Node):
             f'{settings.trajectory!r}, {self._trajectory.summary}; images of '
             f'{self._camera.width} x {self._camera.height} at {settings.rate_hz:g} Hz in '
             f'the frame {settings.optical_frame}')
-        self._thread = threading.Thread(target=self._run, name='camera', daemon=True)
-        self._thread.start()
+        self.start()
 
     def destroy_node(self) -> None:
         """Stop the camera and the simulated Motive."""
-        self._ended.set()
-        if self._thread is not None:
-            self._thread.join()
-            self.server.stop()
+        started = self._thread is not None
         super().destroy_node()
+        if started:
+            self.server.stop()
 
     def expose(self) -> None:
         """Render both images of the present time, and publish them."""
@@ -138,21 +162,13 @@ class RgbdSim(Node):
         stamp_ns = raw_ns + HostClock.host_minus_arrival_ns()
         pose = self._trajectory.camera_poses(self.server.time_at(raw_ns), self._mount)[0]
         rgb, depth = self._room.render(self._camera, pose)
-        self._output.publish(stamp_ns, self._sensor.image(rgb), self._sensor.depth(depth))
+        self.publish(
+            self._camera, self._settings.optical_frame, stamp_ns, self._sensor.image(rgb),
+            self._sensor.depth(depth))
         self.exposures += 1
 
-    def _run(self) -> None:
-        try:
-            self._expose_periodically()
-            if not self._ended.is_set():    # the scenario has ended
-                rclpy.try_shutdown(context=self.context)
-        except Exception:
-            # On Ctrl-C ROS shuts down before the node, and publishing fails.
-            if self.context.ok():
-                self.get_logger().fatal(f'a bug ended the camera:\n{traceback.format_exc()}')
-                rclpy.try_shutdown(context=self.context)
-
-    def _expose_periodically(self) -> None:
+    def work(self) -> None:
+        """Expose images at the rate until the scenario has ended."""
         interval = 1.0 / self._settings.rate_hz
         due = time.monotonic()
         reported, left_out = due, 0
@@ -182,7 +198,7 @@ class Received(NamedTuple):
     pairs: int
 
 
-class RgbdPlay(Node):
+class RgbdPlay(CameraSource):
     """
     Publish a sequence once, then shut down.
 
@@ -191,7 +207,6 @@ class RgbdPlay(Node):
     :param rate: playback speed, 1 for that of the recording.
     :param shift: add a constant to all stamps so that the first is now.
     :param listeners: number of subscribers to wait for before the first image.
-    :ivar failure: error that ended the sequence early, or None.
     :ivar published: number of published pairs of images.
     """
 
@@ -201,23 +216,13 @@ class RgbdPlay(Node):
     ) -> None:
         super().__init__(node_name, **kwargs)
         self._sequence, self._rate, self._shift = sequence, rate, shift
-        self._listeners = listeners
-        self._output = CameraOutput(self, camera, 'openni_rgb_optical_frame')
+        self._listeners, self._camera = listeners, camera
         self._truth = self.create_publisher(PoseStamped, 'ground_truth/pose', 100)
         self._counts: dict[str, tuple[float, Received]] = {}
         self._before: dict[str, Received] = {}
         self.create_subscription(DiagnosticArray, '/diagnostics', self._on_diagnostics, 20)
-        self._ended = threading.Event()
-        self.failure: Optional[Exception] = None
         self.published = 0
-        self._thread = threading.Thread(target=self._run, name='player', daemon=True)
-        self._thread.start()
-
-    def destroy_node(self) -> None:
-        """Stop the playback."""
-        self._ended.set()
-        self._thread.join()
-        super().destroy_node()
+        self.start()
 
     def received(self) -> dict[str, Received]:
         """Return what each node with image input has received of this sequence."""
@@ -246,22 +251,16 @@ class RgbdPlay(Node):
             if self._ended.wait(0.05):
                 return
 
-    def _run(self) -> None:
-        try:
-            self._play()
-        except Exception as error:
-            # On Ctrl-C ROS shuts down before the node, and publishing fails.
-            if self.context.ok():
-                self.failure = error
-        finally:
-            if not self._ended.is_set():
-                rclpy.try_shutdown(context=self.context)
+    @property
+    def _subscribers(self) -> int:
+        return int(self._colour.get_subscription_count())
 
-    def _play(self) -> None:
-        while self._output.listeners < self._listeners:
+    def work(self) -> None:
+        """Wait for listeners, and publish the sequence in its time."""
+        while self._subscribers < self._listeners:
             if self._ended.wait(0.05):
                 return
-        self._wait_for_counts(self._output.listeners, 0.0)
+        self._wait_for_counts(self._subscribers, 0.0)
         self._before = {name: counts for name, (_, counts) in self._counts.items()}
         pairs, truth = self._sequence.pairs, self._sequence.truth
         first_ns, begin = pairs[0].stamp_ns, time.monotonic()
@@ -274,7 +273,8 @@ class RgbdPlay(Node):
             due = begin + (images.stamp_ns - first_ns) / 1e9 / self._rate
             if self._ended.wait(max(0.0, due - time.monotonic())):
                 return
-            self._output.publish(images.stamp_ns + shift_ns, rgb, depth, '32FC1')
+            self.publish(self._camera, 'openni_rgb_optical_frame', images.stamp_ns + shift_ns,
+                         rgb, depth, '32FC1')
             self.published += 1
             while truth is not None and given < len(truth) and (
                     truth.stamps_ns[given] <= images.stamp_ns):

@@ -6,7 +6,7 @@ import functools
 import logging
 from pathlib import Path
 import sys
-from typing import Optional, Sequence
+from typing import Any, Callable, Optional, Sequence, TypeVar
 
 from optitrack_vrpn.cli.arguments import duration, Parser
 from optitrack_vrpn.cli.command_io import command, loading
@@ -14,6 +14,8 @@ from optitrack_vrpn.cli.files_io import use_profile
 from optitrack_vrpn.cli.signals_io import end_with_parent
 from optitrack_vrpn.core.names import counted
 from optitrack_vrpn.node.base.node_command import run_node_by_parameters
+
+T = TypeVar('T')
 
 
 def _run(tool: str, node: str, description: str, parameters: str, page: str) -> int:
@@ -35,6 +37,21 @@ mapper = functools.partial(
     _run, 'rgbd_mapper', 'mapper_ros:RgbdMapper',
     'Map a place with a colour and depth camera and odometry.', '-p odometry:=vo',
     'rgbd_mapping.md')
+
+
+def _run_camera(make: Callable[[], T], for_ros: Sequence[str]) -> tuple[int, Optional[T]]:
+    """Run a CameraSource; return the exit code and the node, None without one; raise its error."""
+    from optitrack_vrpn.node.base.process import run
+    made: list[Any] = []
+
+    def remember() -> Any:
+        made.append(make())
+        return made[0]
+
+    code = run(remember, [sys.argv[0], *for_ros])
+    if made and made[0].failure is not None:
+        raise made[0].failure
+    return code, made[0] if made else None
 
 
 def _play_parser() -> Parser:
@@ -67,26 +84,17 @@ def play(argv: Optional[Sequence[str]] = None) -> int:
     with loading('rgbd_play'):
         from optitrack_vrpn.guests.rgbd.cameras_ros import RgbdPlay
         from optitrack_vrpn.guests.rgbd.files_io import camera_of, Sequence as Images
-        from optitrack_vrpn.node.base.process import run
     sequence = Images(arguments.folder)
     rgb, _ = sequence.load(sequence.pairs[0])
     camera = camera_of(
         arguments.folder.resolve().name, rgb.shape[1], rgb.shape[0], arguments.camera,
         tuple(arguments.intrinsics) if arguments.intrinsics else None)
-    made: list[RgbdPlay] = []
-
-    def make() -> RgbdPlay:
-        made.append(RgbdPlay(sequence, camera, arguments.rate,
-                             not arguments.original_stamps, arguments.wait))
-        return made[0]
-
-    code = run(make, [sys.argv[0], *for_ros])
-    if made and made[0].failure is not None:
-        raise made[0].failure
-    if made:
-        published = made[0].published
+    code, node = _run_camera(lambda: RgbdPlay(
+        sequence, camera, arguments.rate, not arguments.original_stamps, arguments.wait), for_ros)
+    if node is not None:
+        published = node.published
         print(f'{published} of {counted(len(sequence.pairs), "pair")} of images published')
-        for name, received in made[0].received().items():
+        for name, received in node.received().items():
             print(f'{name} received {received.colour} colour and {received.depth} depth images, '
                   f'{counted(received.pairs, "pair")}'
                   + (f': {published - received.pairs} lost on the way'
@@ -123,7 +131,6 @@ def sim(argv: Optional[Sequence[str]] = None) -> int:
     use_profile()
     with loading('rgbd_sim'):
         from optitrack_vrpn.guests.rgbd.cameras_ros import RgbdSim
-        from optitrack_vrpn.node.base.process import run
 
     def make() -> RgbdSim:
         node = RgbdSim(scenario)
@@ -131,4 +138,4 @@ def sim(argv: Optional[Sequence[str]] = None) -> int:
               f'{scenario.bodies[0].name!r} carries the camera', flush=True)
         return node
 
-    return run(make, [sys.argv[0], *for_ros])
+    return _run_camera(make, for_ros)[0]
