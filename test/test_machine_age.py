@@ -7,7 +7,7 @@ import random
 
 from gantry_kit import ORION
 from optitrack_vrpn.core.severity import INFO, WARN
-from optitrack_vrpn.guests.machine.freshness import AHEAD_NS, Arrival, Freshness
+from optitrack_vrpn.guests.machine.freshness import AHEAD_NS, Freshness, StampOrder
 from optitrack_vrpn.guests.machine.machine import Machine
 from optitrack_vrpn.guests.machine.view import AxisView, changes, table, view_of
 
@@ -16,7 +16,7 @@ MS = 1_000_000
 
 def test_random_stamps_are_used_in_order_and_no_older_than_they_say():
     """Delays, repetitions, stamps of other clocks, and a host whose clock is set back."""
-    used = dict.fromkeys(Arrival, 0)
+    used = dict.fromkeys(StampOrder, 0)
     for seed in range(300):
         chance = random.Random(seed)
         rule = Freshness(0.15)
@@ -36,7 +36,7 @@ def test_random_stamps_are_used_in_order_and_no_older_than_they_say():
             used[arrival] += 1
             assert arrival.used is (stamp - host <= AHEAD_NS and (
                 newest is None or stamp >= newest or newest - host > AHEAD_NS))
-            if arrival in (Arrival.NEWER, Arrival.SET_BACK):
+            if arrival in (StampOrder.NEWER, StampOrder.SET_BACK):
                 newest = stamp
                 assert rule.age_s(now) == (host - stamp) * 1e-9
             else:

@@ -18,7 +18,7 @@ from optitrack_vrpn.core.doubt import Doubt, DoubtGuard
 from optitrack_vrpn.core.rotation import Quat, Vector
 from optitrack_vrpn.guests.machine.axes_settings import (
     AxesMapperSettings, AxisRow, AxisTable, Quantities, quantities_of, Unwrapper)
-from optitrack_vrpn.guests.machine.freshness import Arrival, Freshness, NEVER
+from optitrack_vrpn.guests.machine.freshness import Freshness, NEVER, StampOrder
 from optitrack_vrpn.guests.machine.states import Fault
 from optitrack_vrpn.stream.motion.lowpass import Lowpass, LowpassConfig
 
@@ -163,13 +163,13 @@ class AxisMapper:
             return False
         before_ns = state.age.stamp_ns
         match state.age.take(stamp_ns, now_ns, host_ns):
-            case Arrival.FUTURE:
+            case StampOrder.FUTURE:
                 self.counters.in_future += 1
                 return False
-            case Arrival.OLDER | Arrival.REPEATED:
+            case StampOrder.OLDER | StampOrder.REPEATED:
                 self.counters.out_of_order += 1
                 return False
-            case Arrival.SET_BACK:
+            case StampOrder.SET_BACK:
                 self.counters.clock_steps += 1
                 state.intervals.clear()
                 self._stamp_ns = 0

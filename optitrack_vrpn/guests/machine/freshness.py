@@ -16,7 +16,7 @@ NEVER = -2**63
 AHEAD_NS = 50_000_000
 
 
-class Arrival(Enum):
+class StampOrder(Enum):
     """What a stamp is, compared with those before it."""
 
     NEWER = 'newer'
@@ -28,7 +28,7 @@ class Arrival(Enum):
     @property
     def used(self) -> bool:
         """Return whether a value with this stamp is used; a repeated one keeps its age."""
-        return self not in (Arrival.OLDER, Arrival.FUTURE)
+        return self not in (StampOrder.OLDER, StampOrder.FUTURE)
 
 
 class Freshness:
@@ -45,7 +45,7 @@ class Freshness:
         self.stamp_ns = NEVER
         self.measured_ns = 0
 
-    def take(self, stamp_ns: int, now_ns: int, host_ns: int) -> Arrival:
+    def take(self, stamp_ns: int, now_ns: int, host_ns: int) -> StampOrder:
         """
         Process the stamp of a value.
 
@@ -53,18 +53,18 @@ class Freshness:
         :param host_ns: present time on the clock of the stamps (ns since 1970).
         """
         if stamp_ns - host_ns > AHEAD_NS:
-            return Arrival.FUTURE
+            return StampOrder.FUTURE
         if stamp_ns == self.stamp_ns:
-            return Arrival.REPEATED
-        arrival = Arrival.NEWER
+            return StampOrder.REPEATED
+        order = StampOrder.NEWER
         if stamp_ns < self.stamp_ns:
             # A clock that was set back left a stamp in its future.
             if self.stamp_ns - host_ns <= AHEAD_NS:
-                return Arrival.OLDER
-            arrival = Arrival.SET_BACK
+                return StampOrder.OLDER
+            order = StampOrder.SET_BACK
         self.stamp_ns = stamp_ns
         self.measured_ns = now_ns - (host_ns - stamp_ns)
-        return arrival
+        return order
 
     def age_s(self, now_ns: int) -> float:
         """Return the age of the value (s), infinite before the first."""

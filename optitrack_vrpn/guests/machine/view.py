@@ -74,7 +74,7 @@ def views_of(table: AxisTable, sample: AxesSample) -> list[AxisView]:
         for row, axis in zip(table.axes, sample.axes)]
 
 
-class Change(NamedTuple):
+class AxisChange(NamedTuple):
     """Axes that changed to one state; ``worse``: with a fault that they did not have before."""
 
     names: list[str]
@@ -82,15 +82,15 @@ class Change(NamedTuple):
     worse: bool
 
 
-def changes(before: Iterable[AxisView], now: Iterable[AxisView]) -> list[Change]:
+def changes(before: Iterable[AxisView], now: Iterable[AxisView]) -> list[AxisChange]:
     """Return what is to be logged: axes with another state, or other faults, than before."""
     known = {each.name: each for each in before}
-    found: dict[tuple[str, frozenset[str]], Change] = {}
+    found: dict[tuple[str, frozenset[str]], AxisChange] = {}
     for each in now:
         last = known.get(each.name)
         if last is None or (last.state, last.faults) != (each.state, each.faults):
             change = found.setdefault(
-                (each.state, each.faults), Change([], each.text, False))
+                (each.state, each.faults), AxisChange([], each.text, False))
             change.names.append(each.name)
             if last is not None and each.faults - last.faults:
                 found[each.state, each.faults] = change._replace(worse=True)
