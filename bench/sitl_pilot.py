@@ -4,13 +4,17 @@
 
 import functools
 import math
+import os
 import threading
 import time
 
 import numpy as np
 from optitrack_vrpn.sim.motion import MotionState
-from pymavlink import mavutil
 from scipy.spatial.transform import Rotation
+
+# Before the import: MAVLink 1 has no exact place in SIM_STATE.
+os.environ['MAVLINK20'] = '1'
+from pymavlink import mavutil  # noqa: E402
 
 HOME = (47.397742, 8.545594, 488.0)
 EARTH_M = 6_371_000.0
