@@ -3,6 +3,7 @@
 """The room and the pilot of ``sitl.py``: the true pose, set points, errors of the estimate."""
 
 import functools
+import importlib
 import math
 import os
 import threading
@@ -12,9 +13,9 @@ import numpy as np
 from optitrack_vrpn.sim.motion import MotionState
 from scipy.spatial.transform import Rotation
 
-# Before the import: MAVLink 1 has no exact place in SIM_STATE.
+# Before the import of pymavlink: MAVLink 1 has no exact place in SIM_STATE.
 os.environ['MAVLINK20'] = '1'
-from pymavlink import mavutil  # noqa: E402
+mavutil = importlib.import_module('pymavlink.mavutil')
 
 HOME = (47.397742, 8.545594, 488.0)
 EARTH_M = 6_371_000.0
