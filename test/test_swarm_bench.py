@@ -4,7 +4,6 @@
 
 import csv
 from pathlib import Path
-import signal
 import subprocess
 import sys
 
@@ -100,33 +99,3 @@ def test_two_robots_receive_their_poses_and_the_loss_is_seen(tmp_path):
     assert 100 * (88 + 90) < 1e3 * float(calm['kilobytes_s']) < 100 * 400
     assert float(lossy['missed_percent']) > max(50.0, float(calm['missed_percent']))
     assert (tmp_path / 'swarm_curves.svg').read_text().count('currentColor')
-
-
-def children(pid):
-    return Path(f'/proc/{pid}/task/{pid}/children').read_text().split()
-
-
-def runs(pid):
-    try:
-        return 'Z' not in Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()[0]
-    except FileNotFoundError:
-        return False
-
-
-@pytest.mark.ros
-@pytest.mark.network
-@pytest.mark.timeout(90)
-def test_an_interrupt_ends_everything(tmp_path):
-    process = bench('--quick', '--outputs', 'pose', '--output', tmp_path)
-    first = process.stderr.readline()
-    if 'run 1' not in first:
-        _, errors = process.communicate(timeout=10)
-        skip_without_namespaces(process, first + errors)
-    found = []    # two robots, the simulated Motive, the node
-    while len(found) < 4 and process.poll() is None:
-        found = children(process.pid)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130, errors
-    assert [line for line in errors.splitlines() if 'Traceback' in line] == []
-    assert [pid for pid in found if runs(pid)] == []
