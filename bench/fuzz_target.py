@@ -118,14 +118,14 @@ class Run:
             events = self.connection.receive_stream(data)
         except RemoteProtocolError as error:
             if not self.over:
-                self.take(self.connection.events_before_fault)
+                self.take(to_frames(self.connection.events_before_fault))
             self.over = True
             if not str(error):
                 raise Broken('an error without a word') from error
             return
         if self.over:
             raise Broken('a conversation went on after its end')
-        self.take(events)
+        self.take(to_frames(events))
 
     def datagram(self, data):
         """Let a datagram come."""
@@ -143,11 +143,11 @@ class Run:
         self.connect()
         self.pipeline.reconnected()
 
-    def take(self, events):
-        """Give events to the pipeline, and look at what comes out."""
-        if not events:
+    def take(self, items):
+        """Give items to the pipeline, and look at what comes out."""
+        if not items:
             return
-        found = self.pipeline.process(to_frames(events), self.now_ns, HOST_MINUS_ARRIVAL_NS)
+        found = self.pipeline.process(items, self.now_ns, HOST_MINUS_ARRIVAL_NS)
         self.look()
         if found.samples or found.motions:
             self.judge(found)

@@ -21,21 +21,20 @@ from optitrack_vrpn import RUNS
 from optitrack_vrpn.stream.motion.estimator import EstimateConfig
 from optitrack_vrpn.stream.config import PipelineConfig
 from optitrack_vrpn.stream.pipeline import Pipeline
-from optitrack_vrpn.drivers.vrpn.connection import VrpnConnection
-from optitrack_vrpn.drivers.vrpn.frames import to_frames
+from optitrack_vrpn.drivers.vrpn.driver import UDP, VrpnDriver
 from sessions import sessions
 print(RUNS, file=sys.stderr)
 for name in ('vrpn_server_spin', 'motive_like_5x240', 'udp_lob', 'late_server_then_restart'):
     for session in sessions(name):
-        connection = VrpnConnection()
+        driver = VrpnDriver()
+        connection = driver.connection
         pipeline = Pipeline(PipelineConfig(
             estimate=EstimateConfig(estimate_motion=True), server_motion=True),
             lambda channel: setattr(channel, 'wants_motion', True))
         for action in session.server_actions:
-            take = connection.receive_stream if action.kind == 'tcp' else (
-                connection.receive_datagram)
-            for sample in pipeline.process(
-                    to_frames(take(action.data)), action.time_ns, 0).samples:
+            items = driver.feed(
+                'tcp' if action.kind == 'tcp' else UDP, action.data, action.time_ns)
+            for sample in pipeline.process(items, action.time_ns, 0).samples:
                 print(sample.channel.names.motive, *sample[1:])
         print(connection.counters, pipeline.dropped, [e.text for e in pipeline.take_events()])
 """

@@ -59,8 +59,9 @@ def recorded(name):
     (session,) = sessions.sessions(name)
     connection = VrpnConnection()
     for action in session.server_actions:
-        take = connection.receive_stream if action.kind == 'tcp' else connection.receive_datagram
-        yield action.time_ns, to_frames(take(action.data))
+        yield action.time_ns, (
+            to_frames(connection.receive_stream(action.data)) if action.kind == 'tcp' else
+            connection.receive_datagram(action.data))
 
 
 @pytest.mark.parametrize('name', ['motive_like_5x240', 'udp_lob', 'tcp_only'])

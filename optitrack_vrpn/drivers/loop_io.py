@@ -20,8 +20,8 @@ from optitrack_vrpn.drivers.driver import (
 from optitrack_vrpn.drivers.frames import Frame, Item
 from optitrack_vrpn.drivers.link import Link, LinkState
 from optitrack_vrpn.drivers.sockets_io import (
-    ANCILLARY_SIZE, arrival_time_ns, ask_for_stamps, kernel_time_ns, multicast_socket,
-    reset_on_close, unread_datagrams, unread_stream_bytes)
+    ANCILLARY_SIZE, arrival_time_ns, ask_for_stamps, multicast_socket, reset_on_close,
+    unread_datagrams, unread_stream_bytes)
 from optitrack_vrpn.stream.clock.hostclock_io import HostClock
 
 #: Bytes per read: the largest UDP datagram has 65507 bytes of payload, rounded up to a power of
@@ -287,7 +287,7 @@ class Conversation:
     ) -> Optional[str]:
         """Process bytes; return the reason if the conversation has ended."""
         data = self._buffer[:size]
-        arrival_ns = arrival_time_ns(kernel_time_ns(ancillary), host_minus_arrival_ns, now_ns)
+        arrival_ns = arrival_time_ns(ancillary, host_minus_arrival_ns, now_ns)
         if self._tap is not None and size:
             self._tap(channel.name, bytes(data), max(self._last_arrival_ns, arrival_ns),
                       host_minus_arrival_ns, self._server_ip, self._local)
@@ -305,7 +305,14 @@ class Conversation:
     def _deliver(
         self, items: Sequence[Item], arrival_ns: int, host_minus_arrival_ns: int, now_ns: int,
     ) -> None:
-        posed = has_poses(items)
+        posed = False
+        fields: tuple[Any, ...]    # declared for mypyc
+        for item in items:
+            if type(item) is _FRAME:
+                fields = item
+                if fields[1] or (fields[5] is not None and fields[5].skeletons):
+                    posed = True
+                    break
         if posed and self._pose_ns is None:
             # The change is reported before the frames: protocol auto chooses by it.
             change = self._link.pose_received(now_ns)
@@ -380,14 +387,3 @@ class Conversation:
             # The next read reports the reason, after the server's last data.
             sent = len(self._out)
         del self._out[:sent]
-
-
-def has_poses(items: Sequence[Item]) -> bool:
-    """Return whether items contain a pose of a body or a bone."""
-    fields: tuple[Any, ...]    # declared for mypyc
-    for item in items:
-        if type(item) is _FRAME:
-            fields = item
-            if fields[1] or (fields[5] is not None and fields[5].skeletons):
-                return True
-    return False

@@ -101,36 +101,26 @@ def unread_datagrams(sock: socket.socket) -> Optional[tuple[int, int]]:
     return figures[0], figures[8]
 
 
-def kernel_time_ns(ancillary: list[tuple[int, int, bytes]]) -> Optional[int]:
+def arrival_time_ns(
+    ancillary: list[tuple[int, int, bytes]], host_minus_arrival_ns: int, now_ns: int,
+) -> int:
     """
-    Find the kernel's receive time in a datagram's ancillary data.
+    Find when a datagram arrived, on the arrival clock.
 
-    :param ancillary: ancillary data of ``recvmsg``.
-    :returns: system time (ns), or None without a time stamp.
+    :param ancillary: ancillary data of ``recvmsg``, with the kernel's receive time if it is
+        supported.
+    :param host_minus_arrival_ns: system time minus arrival clock (ns).
+    :returns: arrival time (ns); the present time if the kernel's is absent or implausible.
     """
     seconds: int    # declared for mypyc, like the next one
     nanoseconds: int
     for level, kind, data in ancillary:
         if level == _SOL_SOCKET and kind == SO_TIMESTAMPNS and len(data) >= 16:
             seconds, nanoseconds = _UNPACK_TIMESPEC(data)
-            return seconds * NS_PER_S + nanoseconds
-    return None
-
-
-def arrival_time_ns(
-    kernel_ns: Optional[int], host_minus_arrival_ns: int, now_ns: int,
-) -> int:
-    """
-    Convert the kernel's receive time to the arrival clock.
-
-    :param kernel_ns: result of ``kernel_time_ns``.
-    :param host_minus_arrival_ns: system time minus arrival clock (ns).
-    :returns: arrival time (ns); the present time if the kernel's is absent or implausible.
-    """
-    if kernel_ns is None:
-        return now_ns
-    arrival_ns = kernel_ns - host_minus_arrival_ns
-    return arrival_ns if 0 <= now_ns - arrival_ns < _LONGEST_QUEUE_NS else now_ns
+            arrival_ns = seconds * NS_PER_S + nanoseconds - host_minus_arrival_ns
+            if 0 <= now_ns - arrival_ns < _LONGEST_QUEUE_NS:
+                return arrival_ns
+    return now_ns
 
 
 def listening_socket(local: str, port: int) -> socket.socket:

@@ -217,7 +217,9 @@ def publish_samples(
             elif row.rate is None or row.rate.take(stamp_ns):
                 if row.content == _NED:
                     ned = ned or pose_to_ned(position, quat)
-                    row.send(row.write(stamp, ned[0], ned[1]))
+                    row.send(
+                        row.write(stamp, ned[0], ned[1]) if row.pack is None else
+                        row.pack(row.before, stamp, row.names, *ned[0], *ned[1]))
                 elif row.pack is None:
                     row.send(row.write(stamp, position, quat))
                 else:    # as ``write``, without a call

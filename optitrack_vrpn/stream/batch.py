@@ -3,14 +3,14 @@
 """Items that arrive together, and what is published of them; compiled."""
 
 from collections.abc import Sequence
-from typing import Optional
+from typing import NamedTuple, Optional
 
 from optitrack_vrpn.drivers.frames import Body, Frame, Item
 from optitrack_vrpn.stream.roster import FrameTimes, Sample, ServerMotion, StampedExtras
 from optitrack_vrpn.stream.server_data import MarkerCloud
 
 
-class Processed:
+class Processed(NamedTuple):
     """
     What is to be published of frames that arrived together, in this order.
 
@@ -21,14 +21,11 @@ class Processed:
     :ivar extras: skeletons and force plates of the last frame; None if there were none.
     """
 
-    __slots__ = ('markers', 'samples', 'times', 'motions', 'extras')
-
-    def __init__(self) -> None:
-        self.markers: Optional[MarkerCloud] = None
-        self.samples: list[Sample] = []
-        self.times: list[FrameTimes] = []
-        self.motions: list[ServerMotion] = []
-        self.extras: Optional[StampedExtras] = None
+    markers: Optional[MarkerCloud]
+    samples: Sequence[Sample]
+    times: Sequence[FrameTimes]
+    motions: Sequence[ServerMotion]
+    extras: Optional[StampedExtras]
 
 
 def divide_newest(items: Sequence[Item]) -> tuple[list[Item], list[Body]]:

@@ -32,7 +32,7 @@ from optitrack_vrpn.stream.motion.estimator import MotionEstimate, with_stamp_er
 from optitrack_vrpn.stream.reports import StateMonitor, StreamReports
 from optitrack_vrpn.stream.roster import (
     FrameTimes, Roster, Sample, ServerMotion, StampedExtras, TrackedBody)
-from optitrack_vrpn.stream.server_data import BesidePoses, server_motion
+from optitrack_vrpn.stream.server_data import BesidePoses, MarkerCloud, server_motion
 from optitrack_vrpn.stream.shared_names import SharedNames
 
 _new: Final = tuple.__new__
@@ -40,6 +40,8 @@ _FRAME: Final = Frame    # read without a look-up in the compiled module
 #: After this time (ns) without a frame no frame is waiting to be read. Chosen: 2.5 periods of
 #: the ticker.
 _CATCHING_UP_NS: Final = 250_000_000
+#: Limit of builtin_interfaces/Time (ns): seconds are signed 32-bit integers.
+_END_OF_TIME_NS: Final = (1 << 31) * NS_PER_S
 #: A limit (ns) that no age reaches.
 _ANY_AGE_NS: Final = 1 << 63
 
@@ -83,8 +85,6 @@ class Pipeline:
         self._in_frame: set[tuple[str, int]] = set()
         self.max_age_ns = _ANY_AGE_NS if not config.max_age_s else round(
             config.max_age_s * NS_PER_S + config.stamps.latency_ms * 1e6)
-        # What the present call of process has found.
-        self._found = Processed()
         # The begin of the sender's present clock, if it has restarted.
         self._epoch: Optional[Epoch] = None
         self._beside = BesidePoses(self._maps)
@@ -115,8 +115,13 @@ class Pipeline:
             default the arrival. Frames can wait in the kernel between arrival and this call.
         :returns: what is to be published.
         """
-        found = self._found = Processed()
-        if self.stamps.by_arrival and len(items) > 1:
+        samples: list[Sample] = []
+        times: list[FrameTimes] = []
+        motions: list[ServerMotion] = []
+        cloud: Optional[MarkerCloud] = None
+        extras: Optional[StampedExtras] = None
+        stamps = self.stamps
+        if stamps.by_arrival and len(items) > 1:
             items, superseded = divide_newest(items)
             self._count(superseded, Disposition.SUPERSEDED)
         if now_ns is None:
@@ -138,35 +143,68 @@ class Pipeline:
             for item in items:
                 if isinstance(item, Frame):
                     self._count(item.bodies, Disposition.TOO_OLD)
-            return found
+            items = ()
+        # Declared for mypyc, which then unpacks without an iterator.
+        fields: tuple[Any, ...]
+        stamp_ns: Optional[int]
         for item in items:
-            if type(item) is _FRAME:
-                self._take_frame(item, arrival_ns, host_minus_arrival_ns, shedding, found)
+            if type(item) is not _FRAME:
+                self._take_other(item, motions)
+                continue
+            fields = item
+            sender_time_ns, bodies, processing_ns, ptp_ns, markers, more, camera_ns = fields
+            if not (bodies or markers or more is not None):
+                continue
+            # Stamp: once for all that the frame contains.
+            stamp_ns = stamps.stamp(
+                sender_time_ns, arrival_ns, host_minus_arrival_ns, processing_ns,
+                stamps.coarse and self._begins(item))
+            if stamps.pending_events:
+                self._follow_clock(
+                    stamp_ns if stamps.by_arrival else sender_time_ns, arrival_ns)
+            if stamp_ns is None or stamp_ns >= _END_OF_TIME_NS:
+                stamp_ns = None
+                self._explain_unstamped()
             else:
-                self._take_other(item, found)
-        return found
+                self.ptp_minus_stamp_ns = ptp_ns - stamp_ns if ptp_ns else None
+                if processing_ns:
+                    # Equivalent to FrameTimes(...), without its Python-level __new__.
+                    times.append(_new(
+                        FrameTimes, (stamp_ns, sender_time_ns, camera_ns, processing_ns)))
+            if bodies:
+                self._take_bodies(item, stamp_ns, arrival_ns, shedding, samples)
+            if (markers or more is not None) and stamp_ns is not None and (
+                    self._oldest_ns <= stamp_ns - stamps.lag_ns
+                    and stamp_ns <= self._newest_ns and not self._beside.overtaken(stamp_ns)):
+                if markers:
+                    cloud = self._beside.cloud(
+                        markers, stamp_ns, self.config.estimate.world_from_mocap)
+                if more is not None:
+                    extras = StampedExtras(
+                        stamp_ns, stamp_ns if stamps.by_arrival else sender_time_ns, more,
+                        arrival_ns, self._epoch)
+        return _new(Processed, (cloud, samples, times, motions, extras))
 
-    def _take_frame(
-        self, frame: Frame, arrival_ns: int, host_minus_arrival_ns: int, shedding: bool,
-        found: Processed,
+    def _take_bodies(
+        self, frame: Frame, frame_ns: Optional[int], arrival_ns: int, shedding: bool,
+        samples: list[Sample],
     ) -> None:
         """
-        Process one frame; see ``process``.
+        Append the samples of the bodies of one frame.
 
-        It is one loop over the bodies, because a call takes longer than most of these stages.
+        It is one loop, because a call takes longer than most of these stages.
+
+        :param frame_ns: stamp of the frame; None without one.
         """
         channels = self.roster.channels
-        samples = found.samples
         motion: Optional[MotionEstimate]
         position: Any
         quat: Any
         # Declared for mypyc, which then unpacks without an iterator.
         fields: tuple[Any, ...] = frame
-        sender_time_ns, bodies, processing_ns, _, markers, extras, _ = fields
+        sender_time_ns, bodies, processing_ns, _, _, _, _ = fields
         stamps = self.stamps
         oldest_ns = self._oldest_ns
-        stamped = False
-        frame_ns: Optional[int] = None
         for body in bodies:
             fields = body
             name, sensor, _, position, quat_xyzw, valid, mean_error = fields
@@ -177,10 +215,6 @@ class Pipeline:
                 channel = self._discover(name, sensor)
             if channel is None:
                 continue
-            # Stamp: once for all bodies of the frame.
-            if not stamped:
-                stamped = True
-                frame_ns = self._stamp(frame, arrival_ns, host_minus_arrival_ns)
             if self._judging and not processing_ns:
                 self._judging = stamps.judge(
                     channel, position, sender_time_ns, arrival_ns, frame_ns is not None)
@@ -251,36 +285,10 @@ class Pipeline:
             # Equivalent to Sample(...), without its Python-level __new__.
             samples.append(
                 _new(Sample, (channel, stamp_ns, frame_ns, position, quat, motion, lean)))
-        if markers or extras is not None:
-            if not stamped:
-                frame_ns = self._stamp(frame, arrival_ns, host_minus_arrival_ns)
-            if frame_ns is None or frame_ns - stamps.lag_ns < oldest_ns or (
-                    frame_ns > self._newest_ns) or self._beside.overtaken(frame_ns):
-                return
-            if markers:
-                found.markers = self._beside.cloud(
-                    markers, frame_ns, self.config.estimate.world_from_mocap)
-            if extras is not None:
-                found.extras = StampedExtras(
-                    frame_ns, frame_ns if stamps.by_arrival else sender_time_ns, extras,
-                    arrival_ns, self._epoch)
 
-    def _stamp(
-        self, frame: Frame, arrival_ns: int, host_minus_arrival_ns: int,
-    ) -> Optional[int]:
-        """
-        Stamp a frame on the host's clock.
-
-        :returns: the stamp (ns), or None and the reason in ``_unstamped``.
-        """
-        fields: tuple[Any, ...] = frame
-        sender_time_ns, _, processing_ns, ptp_ns, _, _, camera_ns = fields
+    def _explain_unstamped(self) -> None:
+        """Find why the present frame has no stamp."""
         stamps = self.stamps
-        stamp_ns = stamps.stamp(
-            sender_time_ns, arrival_ns, host_minus_arrival_ns, processing_ns,
-            stamps.coarse and self._begins(frame))
-        if stamps.pending_events:
-            self._follow_clock(stamp_ns if stamps.by_arrival else sender_time_ns, arrival_ns)
         self._unstamped = Disposition.UNSTAMPED
         if stamps.older != self._older:
             self._older = stamps.older
@@ -288,15 +296,6 @@ class Pipeline:
         if stamps.withheld != self._withheld:
             self._withheld = stamps.withheld
             self._unstamped = Disposition.BACKLOG
-        # Limit of builtin_interfaces/Time (ns): seconds are signed 32-bit integers.
-        if stamp_ns is None or stamp_ns >= (1 << 31) * 1_000_000_000:
-            return None
-        self.ptp_minus_stamp_ns = ptp_ns - stamp_ns if ptp_ns else None
-        if processing_ns:
-            # Equivalent to FrameTimes(...), without its Python-level __new__ (hot path).
-            self._found.times.append(_new(
-                FrameTimes, (stamp_ns, sender_time_ns, camera_ns, processing_ns)))
-        return stamp_ns
 
     def _begins(self, frame: Frame) -> bool:
         """Return whether a body repeats, so that this is another frame, whatever its time."""
@@ -388,8 +387,8 @@ class Pipeline:
                     # Stamps before and after cannot be ordered.
                     channel.last_stamp_ns = 0
 
-    def _take_other(self, item: Item, found: Processed) -> None:
-        """Process what is not a frame."""
+    def _take_other(self, item: Item, motions: list[ServerMotion]) -> None:
+        """Process what is not a frame; append motions that belong to a sample."""
         if isinstance(item, RoundTrip):
             self.stamps.echo(*item)
         elif isinstance(item, ServerText):
@@ -401,7 +400,7 @@ class Pipeline:
             motion = server_motion(
                 channel, item, self._maps, self.config.estimate.world_from_mocap.quat_xyzw)
             if isinstance(motion, ServerMotion):
-                found.motions.append(motion)
+                motions.append(motion)
             elif motion is not None:
                 channel.lacking.add(motion)
 

@@ -9,9 +9,10 @@ caller moves the bytes: it passes TCP data to ``receive_stream``, each datagram 
 """
 
 from dataclasses import dataclass
-from typing import Callable, Final, Optional
+from typing import Any, Callable, Final, Optional
 
 from optitrack_vrpn.core.errors import LocalProtocolError, RemoteProtocolError
+from optitrack_vrpn.drivers.frames import Frame, Item
 from optitrack_vrpn.drivers.losses import LossCounter, LossCounters
 from optitrack_vrpn.drivers.vrpn import codec
 from optitrack_vrpn.drivers.vrpn.codec import (
@@ -20,6 +21,7 @@ from optitrack_vrpn.drivers.vrpn.codec import (
     PING_TYPE, PingReport, PONG_TYPE, PongReport, POSE_MESSAGE, POSE_PAYLOAD, POSE_TYPE,
     PoseReport, RemoteNames, SENDER_DESCRIPTION, SenderDescribed, TEXT_TYPE, TextReport,
     TYPE_DESCRIPTION, UDP_DESCRIPTION, UdpDescribed, VELOCITY_TYPE)
+from optitrack_vrpn.drivers.vrpn.frames import to_frames
 
 _POSE_SIZE: Final = POSE_MESSAGE.size
 _UNPACK_POSES: Final = POSE_MESSAGE.iter_unpack
@@ -28,6 +30,8 @@ _SEQUENCE_MODULUS: Final = 1 << 32
 _new: Final = tuple.__new__
 # Final names are read without a look-up in the compiled module.
 _POSE: Final = PoseReport
+_FRAME: Final = Frame
+_CONTROL: Final[str] = codec.CONTROL_SENDER
 _MOST_SECONDS: Final[int] = MAX_SENDER_SECONDS
 
 
@@ -154,24 +158,29 @@ class VrpnConnection:
             position += whole
         del buffer[:position]
 
-    def receive_datagram(self, data: Buffer) -> list[Event]:
+    def receive_datagram(self, data: Buffer) -> list[Item]:
         """
         Process one datagram.
+
+        It contains reports only, since names are accepted by TCP alone: the reports come as
+        frames, and poses of one time, as servers send them, need no further pass.
 
         The origin of a datagram is not verified, so a malformed datagram does not end the
         conversation: the messages before the fault are used, the others are dropped and counted.
         Before the peer's cookie has arrived, every datagram is dropped.
 
-        :returns: its events, in order.
+        :returns: its frames, and what else it contains, in order.
         """
         counters = self.counters
         counters.datagrams += 1
         events: list[Event] = []
         if self._hello is None or self._failure is not None:
             counters.unknown_sender += 1
-            return events
-        position, first, last = self._read_poses(data, events)
+            return []
+        position, first, last, frame_ns = self._read_poses(data, events)
         end = len(data)
+        if position < end:
+            frame_ns = None
         while position < end:
             if end - position < HEADER_SIZE:
                 counters.malformed += 1
@@ -195,14 +204,19 @@ class VrpnConnection:
             self._next_sequence = following
         elif first >= 0:
             self._follow_numbers(first, last)
-        return events
+        if frame_ns is None:
+            return to_frames(events)
+        # Equivalent to Frame(...), without its Python-level __new__ (hot path).
+        return [_new(_FRAME, (frame_ns, events, 0, 0, None, None, 0))]
 
-    def _read_poses(self, data: Buffer, events: list[Event]) -> tuple[int, int, int]:
+    def _read_poses(
+        self, data: Buffer, events: list[Event],
+    ) -> tuple[int, int, int, Optional[int]]:
         """
         Decode the poses at the beginning of a datagram or of the rest of a stream.
 
-        :returns: offset of their end, and the sequence numbers of the first and the last pose; -1
-            without a pose.
+        :returns: offset of their end; the sequence numbers of the first and the last pose, -1
+            without a pose; their time (ns) if all of them belong to one frame.
         """
         counters = self.counters
         pose_type = self._pose_type
@@ -219,7 +233,8 @@ class VrpnConnection:
         sequence: int
         # The poses of a frame share its time: their seconds and microseconds differ rarely.
         time_seconds = time_microseconds = -1
-        sender_time_ns: object = 0
+        sender_time_ns: Any = None
+        frames = 0
         for (size, seconds, microseconds, sender_id, type_id, sequence, sensor,
              x, y, z, qx, qy, qz, qw) in _UNPACK_POSES(data[:-odd] if odd else data):
             if type_id != pose_type or size != _POSE_SIZE:
@@ -239,12 +254,15 @@ class VrpnConnection:
                 if microseconds != time_microseconds or seconds != time_seconds:
                     time_seconds, time_microseconds = seconds, microseconds
                     sender_time_ns = seconds * 1_000_000_000 + microseconds * 1000
+                    frames += 1
+                if sender == _CONTROL:
+                    frames += 1    # to_frames() leaves the library's own sender out
                 # Equivalent to PoseReport(...), without its Python-level __new__ (hot path).
                 events.append(_new(_POSE, (
                     sender, sensor, sender_time_ns, (x, y, z), (qx, qy, qz, qw), True, 0.0)))
         counters.messages += count
         counters.poses += count - invalid
-        return count * _POSE_SIZE, first, number
+        return count * _POSE_SIZE, first, number, sender_time_ns if frames == 1 else None
 
     def _follow_numbers(self, first: int, last: int) -> None:
         """Compare the sequence numbers of a datagram with the expected one."""

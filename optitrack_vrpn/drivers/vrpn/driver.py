@@ -92,7 +92,7 @@ class VrpnDriver:
     ) -> list[Item]:
         """Process a datagram, or bytes of the stream; none if the server has closed it."""
         if channel == UDP:
-            return to_frames(self.connection.receive_datagram(data))
+            return self.connection.receive_datagram(data)
         if not data:
             self.actions.append(Finish(
                 'the server closed the connection' if self.connection.established else

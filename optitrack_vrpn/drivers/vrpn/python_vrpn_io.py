@@ -22,8 +22,8 @@ from optitrack_vrpn.core.units import NS_PER_MS, NS_PER_S
 from optitrack_vrpn.drivers.client_io import ReconnectingClient
 from optitrack_vrpn.drivers.config import ClientConfig
 from optitrack_vrpn.drivers.driver import Sink
+from optitrack_vrpn.drivers.frames import Frame
 from optitrack_vrpn.drivers.link import LinkState
-from optitrack_vrpn.drivers.loop_io import has_poses
 from optitrack_vrpn.drivers.vrpn.codec import DEFAULT_PORT, Event, Motion, PoseReport
 from optitrack_vrpn.drivers.vrpn.frames import to_frames
 
@@ -125,7 +125,7 @@ class PythonVrpnClient(ReconnectingClient):
         if not self._link.sessions:
             self._link.established(now_ns)
         items = to_frames(events)
-        if has_poses(items):
+        if any(isinstance(item, Frame) for item in items):
             self._report(self._link.pose_received(now_ns))
         self._sink.receive(items, now_ns, self._clock.host_minus_arrival_ns())
 
