@@ -7,7 +7,7 @@ ARGS ?=
 RUN = @$(PYTHON) tools/env.py run
 
 .DEFAULT_GOAL := usage
-.PHONY: usage help demo demo-rgbd check test coverage lint docs env bench bench-parts bench-bodies bench-clock bench-recorder bench-takes bench-faults bench-gantry bench-calibrate bench-swarm bench-rgbd bench-rgbd-map rgbd-pictures soak clean clean-env
+.PHONY: usage help demo demo-rgbd check test coverage lint docs env bench bench-trace bench-cost bench-bodies bench-clock bench-recorder bench-takes bench-faults bench-gantry bench-calibrate bench-swarm bench-rgbd bench-rgbd-map rgbd-pictures soak clean clean-env
 
 usage:
 	@echo '  make demo    run a simulated Motive and the node, with a live table'
@@ -49,8 +49,11 @@ bench:  ## measure latency, processor time and recording
 	$(RUN) --installed bench/latency.py $(ARGS)
 	$(if $(ARGS),@:,$(RUN) --installed bench/recorder.py --seconds 20)
 
-bench-parts:  ## measure the processor time of each step of a pose
-	$(RUN) --installed bench/latency_parts.py $(ARGS)
+bench-trace:  ## trace what a pose costs and waits for (root, perf)
+	$(RUN) --installed bench/latency_trace.py $(ARGS)
+
+bench-cost:  ## measure steps, protocols and the start (WHAT=steps)
+	$(RUN) --installed bench/cost.py $(or $(WHAT),steps) $(ARGS)
 
 bench-bodies:  ## measure validity, velocities and smoothing
 	$(RUN) --installed -m bench.bodies $(ARGS)

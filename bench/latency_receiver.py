@@ -169,6 +169,16 @@ class Receiver:
                 last, last_sent = number, sent
         return ages, missed
 
+    def trace(self, order):
+        """Give when each pose was sent and taken (ns of CLOCK_MONOTONIC); ``order`` as below."""
+        order = [int(digit) for digit in order]
+        times = []
+        for taken in self._swap()[0].values():
+            for now, data in taken:
+                x, y, _ = (read_pose(data)[i] for i in order)
+                times.append((sent_at(x, y, now), now))
+        return sorted(times)
+
     def collect(self, order):
         """
         Give latencies (us) and losses since the last command.
@@ -214,6 +224,8 @@ def main():
             answer = receiver.forget()
         elif command == 'wait':
             answer = receiver.wait(float(rest[0]))
+        elif command == 'trace':
+            answer = receiver.trace(rest[0])
         else:
             answer = receiver.collect(rest[0])
         print(json.dumps(answer), flush=True)

@@ -1,38 +1,28 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Measure this package's own share of a pose, in one process, without sockets and DDS.
-
-    python bench/pose_cost.py                        compiled and plain, in turns
-    python bench/pose_cost.py --against OTHER        and another checkout, plain
-    python bench/pose_cost.py --instructions         instructions a pose (valgrind)
-    python bench/pose_cost.py --write-docs     warm and cold, into docs/evidence/performance.md
-    python bench/pose_cost.py --cold                 with cold caches, as in a node with one body
+This package's own share of a pose, in one process, without sockets and DDS; see ``cost.py``.
 
 Datagrams of bodies that move go through the decoder, the pipeline and the hot path; functions
 that would publish do nothing. A step's figure is the least mean of many rounds, so that other
 load hardly shows. Processes take turns, and the median of their figures counts.
 
-With ``--cold`` the caches of the processor are overwritten before each datagram, and a step's
-figure is the least median of a round: a node that waits for the next frame finds its code and data
-in the caches only in part.
+With cold caches those of the processor are overwritten before each datagram, and a step's figure
+is the least median of a round: a node that waits for the next frame finds its code and data in
+the caches only in part.
 """
 
-import argparse
 import json
 import math
 from pathlib import Path
-import re
 import statistics
 import subprocess
 import sys
 import time
 
-from builds import variables_of
-from latency_tables import write_block
+from builds import ROOT, variables_of
 
 HERE = Path(__file__).resolve()
-ROOT = HERE.parent.parent
 BODIES = (1, 20)
 STEPS = ('decode', 'process', 'publish', 'together')
 OUTPUTS = {
@@ -80,7 +70,6 @@ class OwnShare:
         from optitrack_vrpn.node.base.cdr import tf_message
         from optitrack_vrpn.node.body_output import BodyOutput
         from optitrack_vrpn.node.configuration import make_configuration
-        from optitrack_vrpn.node.receiver import publish_samples
         from optitrack_vrpn.stream.pipeline import Pipeline
         names = LocalNames()
         ids = [names.sender_id(f'body{body}') for body in range(bodies)]
@@ -92,8 +81,7 @@ class OwnShare:
         self.connection.receive_stream(peer.data_to_send())
         self._ids = ids, kind, POSE_MESSAGE
         configuration = make_configuration({'server': '127.0.0.1', 'outputs': outputs})
-        # Checkouts to compare with, as 558f473, have another name for them.
-        settings = getattr(configuration, 'settings', None) or configuration.publish
+        settings = configuration.settings
 
         class Silent:
             handle = type('Handle', (), {'publish_raw': staticmethod(len)})
@@ -109,8 +97,6 @@ class OwnShare:
         self.outputs = {}
         self.pipeline = Pipeline(configuration.pipeline, discovered)
         self.tf_way = tf_message, len
-        if publish_samples.__module__.endswith('publishers'):    # an older checkout
-            self.tf_way = lambda pieces: len(tf_message(pieces))
 
     def encoded(self, count, first=0):
         """Encode frames with this connection's numbers of senders and type."""
@@ -130,20 +116,21 @@ class OwnShare:
 
         :param before: called before each datagram.
         """
-        from optitrack_vrpn.drivers.vrpn.frames import to_frames
+        from optitrack_vrpn.drivers.vrpn.driver import UDP, VrpnDriver
         from optitrack_vrpn.node.receiver import publish_samples
         clock = time.perf_counter_ns
-        receive, process = self.connection.receive_datagram, self.pipeline.process
+        driver = VrpnDriver()
+        driver.connection = self.connection
+        feed, process = driver.feed, self.pipeline.process
         published = 0
         for time_ns, datagrams in several:
             arrival_ns = time_ns + 2_000_000
             for data in datagrams:
                 before()
                 begun = clock()
-                items = to_frames(receive(data))
+                items = feed(UDP, data, arrival_ns)
                 decoded = clock()
-                found = process(items, arrival_ns, 0, arrival_ns)
-                samples = getattr(found, 'samples', found)    # a list in an older checkout
+                samples = process(items, arrival_ns, 0, arrival_ns).samples
                 processed = clock()
                 publish_samples(samples, self.outputs, self.tf_way, time.monotonic_ns, 1 << 62)
                 done = clock()
@@ -187,91 +174,63 @@ def in_this_process(arguments):
     print(json.dumps({
         f'{bodies}{name}': measure(
             bodies, outputs, arguments.rounds, arguments.size, arguments.cold)
-        for name, outputs in OUTPUTS.items() for bodies in arguments.bodies
-        if arguments.only in (None, f'{bodies}{name}')}))
+        for name, outputs in OUTPUTS.items() for bodies in arguments.bodies}))
 
 
-def command(variant, arguments, more=()):
-    """Make the command and the variables that measure one variant."""
-    checkout, plain = variant
-    variables = variables_of(checkout, plain)
-    return [sys.executable, str(HERE), '--here', '--size', str(arguments.size), '--bodies',
-            *map(str, arguments.bodies), *(['--cold'] if arguments.cold else []), *more], variables
-
-
-def run(variant, arguments, more=(), before=()):
+def run(variant, arguments, cold):
     """Measure one variant in its own process."""
-    words, variables = command(variant, arguments, more)
-    return subprocess.run(
-        [*before, *words], env=variables, check=True, capture_output=True, text=True)
+    checkout, plain = variant
+    done = subprocess.run(
+        [sys.executable, str(HERE.with_name('cost.py')), 'steps', '--here', '--size',
+         str(arguments.size), '--rounds', str(arguments.rounds), '--bodies',
+         *map(str, arguments.bodies), *(['--cold'] if cold else [])],
+        env=variables_of(checkout, plain), check=True, capture_output=True, text=True)
+    return json.loads(done.stdout)
 
 
-def instructions(variant, arguments, point):
-    """Count the instructions of a pose: those of a long run less those of a short one."""
-    counts = []
-    for rounds in (1, 5):
-        done = run(variant, arguments, ['--only', point, '--rounds', str(rounds)], [
-            'valgrind', '--tool=callgrind', '--callgrind-out-file=/dev/null'])
-        counts.append(int(re.search(r'Collected : (\d+)', done.stderr)[1]))
-    poses = 4 * max(1, arguments.size // int(point.split()[0])) * int(point.split()[0])
-    return (counts[1] - counts[0]) / poses
-
-
-def rows(variants, arguments, points):
+def rows(variants, arguments, cold, steps):
     """Measure the variants in turns; return the rows of a table."""
     figures = {name: [] for name in variants}
     for turn in range(arguments.repetitions):
         for name in list(variants)[::1 if turn % 2 else -1]:
-            done = run(variants[name], arguments, ['--rounds', str(arguments.rounds)])
-            figures[name].append(json.loads(done.stdout))
-    steps = STEPS[-1:] if arguments.write_docs else STEPS
-    caches = 'cold' if arguments.cold else 'warm'
-    return [
-        f'| {point.replace(" all on", ", all on")}, {caches}, {step} | ' + ' | '.join(
-            f'{statistics.median(one[point][step] for one in several):.2f}'
-            for several in figures.values()) + ' |'
-        for point in points for step in steps]
+            figures[name].append(run(variants[name], arguments, cold))
+    base, lines = figures[next(iter(variants))], []
+    for point in base[0]:
+        for step in steps:
+            cells = [f'{statistics.median(one[point][step] for one in several):.2f}'
+                     for several in figures.values()]
+            ratios = ['{:.2f}'.format(statistics.median(
+                one[point][step] / of[point][step] for one, of in zip(several, base)))
+                for several in list(figures.values())[1:]]
+            lines.append(f'| {point.replace(" all on", ", all on")}, '
+                         f'{"cold" if cold else "warm"}, {step} | '
+                         + ' | '.join(cells + ratios) + ' |')
+    return lines
 
 
-def main():
-    """Measure, print."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--against', type=Path, help='another checkout of this package')
-    parser.add_argument('--instructions', action='store_true', help='count instead of time')
-    parser.add_argument('--write-docs', action='store_true')
+def add_arguments(parser):
+    """Add the arguments of this measurement."""
+    parser.add_argument('--against', type=Path, help='another checkout, as plain Python')
     parser.add_argument('--cold', action='store_true', help='with cold caches')
-    parser.add_argument('--repetitions', type=int, default=5)
+    parser.add_argument('--plain', action='store_true', help='nothing compiled')
     parser.add_argument('--rounds', type=int, default=30)
     parser.add_argument('--size', type=int, default=400, help='poses of a round')
     parser.add_argument('--bodies', type=int, nargs='+', default=BODIES)
-    parser.add_argument('--only', help=argparse.SUPPRESS)
-    parser.add_argument('--here', action='store_true', help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.here:
-        in_this_process(arguments)
-        return 0
-    variants = {'compiled': (ROOT, False), 'plain': (ROOT, True)}
+    parser.add_argument('--repetitions', type=int, default=5)
+    parser.add_argument('--here', action='store_true', help='as JSON, of this process')
+
+
+def table(arguments):
+    """Measure; return the table."""
+    variants = {} if arguments.plain else {'compiled': (ROOT, False)}
+    variants['plain'] = ROOT, True
     if arguments.against:
-        variants['other'] = (arguments.against.resolve(), True)
-    points = [f'{bodies}{name}' for name in OUTPUTS for bodies in arguments.bodies]
-    if arguments.instructions:
-        print('| bodies | ' + ' | '.join(variants) + ' |\n|---' * 1 + '|---' * len(variants) + '|')
-        for point in points:
-            print(f'| {point} | ' + ' | '.join(
-                f'{instructions(variant, arguments, point):.0f}'
-                for variant in variants.values()) + ' |', flush=True)
-        return 0
-    lines = [f'| bodies, caches, step (us a pose) | {" | ".join(variants)} |',
-             '|---' * (1 + len(variants)) + '|']
-    for cold in (False, True) if arguments.write_docs else (arguments.cold,):
-        arguments.cold = cold
-        lines += rows(variants, arguments, points)
-    print('\n'.join(lines))
-    if arguments.write_docs:
-        write_block(ROOT / 'docs' / 'evidence' / 'performance.md', 'own', '\n'.join(lines))
-    return 0
-
-
-if __name__ == '__main__':
-    sys.exit(main())
+        variants['other'] = arguments.against.resolve(), True
+    names = list(variants)
+    heads = names + [f'{name} / {names[0]}' for name in names[1:]]
+    lines = [f'| bodies, caches, step (us a pose) | {" | ".join(heads)} |',
+             '|---' * (1 + len(heads)) + '|']
+    whole = arguments.write_docs
+    for cold in (False, True) if whole else (arguments.cold,):
+        lines += rows(variants, arguments, cold, STEPS[-1:] if whole else STEPS)
+    return lines

@@ -1,14 +1,11 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Compare the processor time of NatNet and VRPN, without ROS.
+Processor time of NatNet beside VRPN, without ROS; see ``cost.py``.
 
-    python bench/natnet_cost.py --bodies 50 --rate 240    from datagrams to samples
-    python bench/natnet_cost.py --sockets --bodies 20     the whole client, from the socket on
-
-Both receive the same poses. The tool prints the median of several runs, and the share of one core
-at the given rate. With --sockets a sender of each protocol streams from another process in turn,
-and the client waits between frames as in the node, so that its caches are cold.
+Both receive the same poses: from datagrams to samples in one process, or with ``--sockets`` the
+whole client, to which a sender of each protocol streams from another process in turn. The client
+then waits between frames as in the node, so that its caches are cold.
 """
 
 from __future__ import annotations
@@ -40,7 +37,6 @@ from optitrack_vrpn.drivers.table import make_source, source_settings  # noqa: E
 from optitrack_vrpn.drivers.vrpn.codec import (  # noqa: E402
     encode_pose, MAX_DATAGRAM_SIZE, POSE_TYPE)
 from optitrack_vrpn.drivers.vrpn.connection import VrpnConnection  # noqa: E402
-from optitrack_vrpn.drivers.vrpn.frames import to_frames  # noqa: E402
 from optitrack_vrpn.sim.natnet import NatNetWorld  # noqa: E402
 from optitrack_vrpn.sim.scenario_io import scenario_from_mapping  # noqa: E402
 from optitrack_vrpn.sim.world import World  # noqa: E402
@@ -81,7 +77,7 @@ def vrpn(world: World, frames: list[Any]) -> Callable[[], int]:
         for time_ns, datagrams in sent:
             for datagram in datagrams:
                 count += len(pipeline.process(
-                    to_frames(client.receive_datagram(datagram)), time_ns + _NS, 0).samples)
+                    client.receive_datagram(datagram), time_ns + _NS, 0).samples)
         return count
     return run
 
@@ -160,30 +156,34 @@ def over_sockets(protocol: str, bodies: int, rate: int, seconds: float) -> float
     return spent / frames * 1e6
 
 
-def main() -> None:
-    """Run the comparison."""
-    parser = argparse.ArgumentParser(description=__doc__.split('\n')[1])
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of this measurement."""
     parser.add_argument('--bodies', type=int, default=50)
     parser.add_argument('--rate', type=float, default=240.0)
     parser.add_argument('--frames', type=int, default=1000)
-    parser.add_argument('--runs', type=int, default=5)
+    parser.add_argument('--repetitions', type=int, default=5)
     parser.add_argument('--sockets', action='store_true')
     parser.add_argument('--seconds', type=float, default=3.0, help='of a run with --sockets')
-    args = parser.parse_args()
+
+
+def table(args: argparse.Namespace) -> list[str]:
+    """Measure; return the table."""
     ways = {name: functools.partial(
         over_sockets, name.lower(), args.bodies, round(args.rate), args.seconds)
         for name in ('VRPN', 'NatNet')} if args.sockets else _decoding(args)
     found: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(args.runs):
+    for _ in range(args.repetitions):
         for name, run in ways.items():
             found[name].append(run())
-    print(f'{args.bodies} bodies at {args.rate:g} Hz, {RUNS}, median of {args.runs} runs')
-    print('| | us a frame | us a pose | share of a core | beside VRPN |\n|---|---|---|---|---|')
-    base = statistics.median(found['VRPN'])
+    lines = [f'{args.bodies} bodies at {args.rate:g} Hz, {RUNS}, median of {args.repetitions} '
+             'runs', '', '| | us a frame | us a pose | share of a core | beside VRPN |',
+             '|---|---|---|---|---|']
     for name, figures in found.items():
         figure = statistics.median(figures)
-        print(f'| {name} | {figure:.0f} | {figure / args.bodies:.2f} | '
-              f'{figure * args.rate / 1e4:.1f} % | {figure / base:.2f} |')
+        ratio = statistics.median(one / base for one, base in zip(figures, found['VRPN']))
+        lines.append(f'| {name} | {figure:.0f} | {figure / args.bodies:.2f} | '
+                     f'{figure * args.rate / 1e4:.1f} % | {ratio:.2f} |')
+    return lines
 
 
 def _decoding(args: argparse.Namespace) -> dict[str, Callable[[], float]]:
@@ -203,7 +203,3 @@ def _decoding(args: argparse.Namespace) -> dict[str, Callable[[], float]]:
         assert run() > 0.9 * args.bodies * args.frames, name
         return (time.process_time() - begin) / args.frames * 1e6
     return {name: functools.partial(timed, name, run) for name, run in ways.items()}
-
-
-if __name__ == '__main__':
-    main()

@@ -1,28 +1,21 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Measure the start of the node: time until its first pose, processor time and memory by then.
-
-    python bench/start_cost.py                      the node, as plain Python too, and the floor
-    python bench/start_cost.py --against OTHER      and another checkout, compiled if it is
-    python bench/start_cost.py --write-docs      put the table into docs/evidence/performance.md
+The start of the node: time until its first pose, processor time and memory; see ``cost.py``.
 
 Sender and subscriber (those of ``latency.py``) run already; each start is a process with
 default settings. The bridges take turns, forwards and backwards.
 """
 
-import argparse
 import contextlib
 import os
 from pathlib import Path
 import statistics
-import sys
 from types import SimpleNamespace
 
 from builds import ROOT, variables_of
-from latency import Child, DOCS, environment
+from latency import Child, environment
 from latency_bridges import command_of
-from latency_tables import write_block
 
 _HEAD = ('| start until the first pose | connected s, median (least) | first pose s, median '
          '(least) | first pose s, 9 of 10 | processor time s, median (least) | MB |\n'
@@ -59,18 +52,18 @@ def start(bridge, bodies, rate, variables):
                 started.cpu_ns() / 1e9, started.resident_mb())
 
 
-def main():
-    """Measure, print."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--against', type=Path, help='another checkout of this package')
-    parser.add_argument('--write-docs', action='store_true', help='renew the page')
+def add_arguments(parser):
+    """Add the arguments of this measurement."""
+    parser.add_argument('--against', type=Path, help='another checkout, compiled if it is')
     parser.add_argument('--repetitions', type=int, default=10)
     parser.add_argument('--bodies', type=int, default=1)
     parser.add_argument('--rate', type=int, default=240, help='(Hz)')
     parser.add_argument('--bridges', nargs='+', default=('floor', 'node', 'plain'),
                         help='of those of latency.py')
-    arguments = parser.parse_args()
+
+
+def table(arguments):
+    """Measure; return the table."""
     variables = environment()
     variants = {name: (name, variables) for name in arguments.bridges}
     if arguments.against:
@@ -89,11 +82,4 @@ def main():
             f'| {name} | {median(connected):.2f} ({connected[0]:.2f}) | '
             f'{median(first):.2f} ({first[0]:.2f}) | {first[len(first) * 9 // 10 - 1]:.2f} | '
             f'{median(cpu):.2f} ({cpu[0]:.2f}) | {median(memory):.0f} |')
-    print('\n'.join(lines))
-    if arguments.write_docs:
-        write_block(DOCS, 'start', '\n'.join(lines))
-    return 0
-
-
-if __name__ == '__main__':
-    sys.exit(main())
+    return lines
