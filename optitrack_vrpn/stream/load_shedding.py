@@ -8,8 +8,10 @@ waits as long as the one before. The minimum wait over a period distinguishes th
 Jacobson, "Controlling Queue Delay", ACM Queue 10(5), 2012: CoDel). While a queue stands, frames
 are left out until the others are fresh.
 
-Outputs are left out before frames: while every pose of the last ``HICCUP_NS`` has waited, bodies
-with several outputs publish poses and transforms alone, and no motion is estimated.
+Outputs are left out before frames: once every pose of the last ``HICCUP_NS`` has waited, a body
+with several outputs publishes a pose that has waited, and its transform, alone, and no motion is
+estimated. That lasts until no output was left out for ``PRESSED_NS``, so that a computer that
+cannot publish everything does not build up a queue of ``HICCUP_NS`` again and again.
 """
 
 from typing import Final
@@ -57,6 +59,8 @@ class LoadShedder:
         self.lean_poses = 0
         # That number, and the time (ns), when ``end`` last found that it had grown.
         self._lean_before, self._lean_ns = 0, -CALM_NS
+        # Time (ns) of the last wait for which outputs were left out.
+        self._pressed_ns = -PRESSED_NS
         self.idle_ns = -PAUSE_NS
         self._waited_ns = 0
         # Times of the last call, of the last short wait, of the last wait below FRESH_NS, and of
@@ -79,7 +83,10 @@ class LoadShedder:
             self._short_ns = now_ns
         if waited_ns <= FRESH_NS:
             self._fresh_ns = now_ns
-        self.lean = now_ns - self._fresh_ns >= HICCUP_NS
+        self.lean = waited_ns > FRESH_NS and (
+            now_ns - self._fresh_ns >= HICCUP_NS or now_ns - self._pressed_ns < PRESSED_NS)
+        if self.lean:
+            self._pressed_ns = now_ns
         self._looked_ns = now_ns
         if self.shedding:
             self.end(now_ns)
