@@ -309,7 +309,10 @@ class NatNetConnection:
         message_id = -1
         try:
             message_id, payload = codec.decode_message(datagram)
-            self._take(message_id, payload, arrival_ns, events)
+            if message_id == _FRAME:
+                self._take_frame(payload, arrival_ns, events)
+            else:
+                self._take(message_id, payload, arrival_ns, events)
         except RemoteProtocolError as error:
             counters.malformed += 1
             self.last_error = str(error)
@@ -320,9 +323,8 @@ class NatNetConnection:
     def _take(
         self, message_id: int, payload: bytes, arrival_ns: int, events: list[Event],
     ) -> None:
-        if message_id == _FRAME:
-            self._take_frame(payload, arrival_ns, events)
-        elif message_id == MessageId.ECHO_RESPONSE:
+        """Process a message that is not a frame."""
+        if message_id == MessageId.ECHO_RESPONSE:
             token, ticks = codec.decode_echo_response(payload)
             if token not in self._echoes:
                 self.counters.unexpected += 1

@@ -108,7 +108,7 @@ class Translator:
         if times is None:
             self.odd_times += 1
             return None
-        time_ns, processing_ns = times
+        time_ns, processing_ns, camera_ns = times
         ptp_ns = 0
         if frame.ptp_seconds:
             ptp_ns = frame.ptp_seconds * NS_PER_S + (frame.ptp_fraction * NS_PER_S >> 32)
@@ -135,7 +135,7 @@ class Translator:
         return _new(_SOURCE_FRAME, (
             time_ns, bodies, processing_ns, ptp_ns,
             seen_markers(frame, names) if frame.markers or frame.others else None, extras,
-            self._camera_ns(frame, processing_ns)))
+            camera_ns))
 
     def _extras(self, frame: NatNetFrame, live: bool, unknown: list[int]) -> Extras:
         """
@@ -175,32 +175,35 @@ class Translator:
                 plates.append(Plate(described[1], samples))
         return Extras(skeletons, plates)
 
-    def _camera_ns(self, frame: NatNetFrame, processing_ns: int) -> int:
-        """Return the time from exposure until Motive had the data of the cameras, or 0."""
-        if not (self.frequency and frame.exposure < frame.received):
-            return 0
-        camera_ns = (frame.received - frame.exposure) * NS_PER_S // self.frequency
-        return camera_ns if frame.exposure and camera_ns <= processing_ns else 0
+    def _times(self, frame: NatNetFrame) -> Optional[tuple[int, int, int]]:
+        """
+        Find the times of a frame (ns).
 
-    def _times(self, frame: NatNetFrame) -> Optional[tuple[int, int]]:
+        :returns: its time; from then until it was sent, and until Motive had the data of the
+            cameras, 0 where not known; None if the times are unusable.
+        """
         frequency = self.frequency
         if not frequency:
             timestamp = frame.timestamp
             if not 0.0 <= timestamp < 1e9:
                 return None
-            return round(timestamp * 1e9), 0
+            return round(timestamp * 1e9), 0, 0
         if not frame.transmit:
             return None
         transmit_ns = frame.transmit * NS_PER_S // frequency
+        # Without exposure time, because of the camera system or in this frame, that of others.
+        processing_ns, camera_ns = self._processing_ns or 0, 0
         if frame.exposure:
-            processing_ns = transmit_ns - frame.exposure * NS_PER_S // frequency
-            if 0 <= processing_ns < _MOST_PROCESSING_NS:
-                self._processing_ns = processing_ns
-                return transmit_ns - processing_ns, processing_ns
-            self.odd_times += 1
-        # The camera system has no exposure times, or this frame lacks its time.
-        processing_ns = self._processing_ns or 0
-        return transmit_ns - processing_ns, processing_ns
+            found_ns = transmit_ns - frame.exposure * NS_PER_S // frequency
+            if 0 <= found_ns < _MOST_PROCESSING_NS:
+                self._processing_ns = processing_ns = found_ns
+            else:
+                self.odd_times += 1
+            if frame.exposure < frame.received:
+                camera_ns = (frame.received - frame.exposure) * NS_PER_S // frequency
+                if camera_ns > processing_ns:
+                    camera_ns = 0
+        return transmit_ns - processing_ns, processing_ns, camera_ns
 
     def echo(self, sent_ns: int, ticks: int, received_ns: int) -> RoundTrip:
         """Convert a round trip."""
