@@ -32,13 +32,19 @@ _ANSWERED = (LinkState.CONNECTED, LinkState.STREAMING, LinkState.SILENT)
 
 
 class _Gate:
-    """Pass the items of one client on while its protocol is chosen, and always its changes."""
+    """
+    Pass the items of one client on while its protocol is chosen, and always its changes.
+
+    :ivar passes: whether that is so; each frame passes here, so that nothing else is asked.
+    """
 
     def __init__(self, owner: 'AutomaticSource', protocol: str) -> None:
         self._owner = owner
         self.protocol = protocol
         self.source: Optional[Source] = None
         self.last: Optional[Event] = None
+        self.passes = False
+        self._pass_on = owner.sink.receive
         #: A recorder of bytes gets those of all protocols.
         self.tap = tap_of(owner.sink)
 
@@ -46,7 +52,8 @@ class _Gate:
         self, items: Sequence[Item], arrival_ns: int, host_minus_arrival_ns: int,
     ) -> None:
         """Pass items on if this protocol is chosen."""
-        self._owner.received(self, items, arrival_ns, host_minus_arrival_ns)
+        if self.passes or self._owner.admits(self, items, arrival_ns, host_minus_arrival_ns):
+            self._pass_on(items, arrival_ns, host_minus_arrival_ns)
 
     def link_changed(self, change: Event) -> None:
         """Process a change of this protocol's connection."""
@@ -142,16 +149,18 @@ class AutomaticSource:
 
     # -- from the clients' threads -------------------------------------------------------------
 
-    def received(
+    def admits(
         self, gate: _Gate, items: Sequence[Item], arrival_ns: int, host_minus_arrival_ns: int,
-    ) -> None:
-        """Pass on items of the chosen protocol; drop those of a client that was replaced."""
-        if self._gates.get(gate.protocol) is not gate:
-            return
-        if self._choice.chosen == gate.protocol:
-            self.sink.receive(items, arrival_ns, host_minus_arrival_ns)
-        elif not self._choice.chosen and isinstance(items[0], RoundTrip):
+    ) -> bool:
+        """Return whether items are of the chosen protocol, and of no client that was replaced."""
+        with self._lock:
+            if self._gates.get(gate.protocol) is not gate:
+                return False
+            chosen = self._choice.chosen
+            gate.passes = chosen == gate.protocol
+        if not chosen and isinstance(items[0], RoundTrip):
             self._echoes.append((gate.protocol, items, arrival_ns, host_minus_arrival_ns))
+        return gate.passes
 
     def changed(self, gate: _Gate, change: Event) -> None:
         """
@@ -247,6 +256,8 @@ class AutomaticSource:
         for protocol in protocols:
             with self._lock:
                 gate = self._gates.pop(protocol, None)
+                if gate is not None:
+                    gate.passes = False
             if gate is not None and gate.source is not None:
                 gate.source.stop()
 
