@@ -8,18 +8,17 @@ Measure the way of a pose from the server's socket to a subscriber in another pr
     make bench ARGS=--write-docs            renew docs/evidence/performance.md too
 
 Real processes on the loopback interface with real DDS: a sender that writes the time into every
-pose, a bridge, and a subscriber that takes the poses as bytes. Four bridges take turns:
+pose, a bridge, and a subscriber that takes the poses as bytes. Five bridges take turns:
 
-    floor     the barest bridge in Python: datagram in, ready-made bytes out (latency_floor.py)
-    node      this node with poses and TF in ENU
-    all on    this node with everything: NED, odometry, velocities, covariances, all subscribed to
-    polled    PyPI's motioncapture at 100 Hz and rclpy messages (latency_polled.py)
+    floor         the barest bridge in Python: datagram in, ready-made bytes out (latency_floor.py)
+    node          this node with poses and TF in ENU
+    floor all on  the floor with as many messages as `all on`, which are the least that it takes
+    all on        this node with NED, odometry, velocities, covariances, all subscribed to
+    polled        PyPI's motioncapture at 100 Hz and rclpy messages (latency_polled.py)
 
-More can be asked for with --bridges: `calm floor`, the floor with what drivers/client_io.py
-does; `floor all on` and `calm floor all on`, with as many messages as `all on`, which are the
-least that these can take; `floor poses` and `node poses`, which publish no TF;
-`natnet`, this node with poses and TF in
-ENU, from a sender of NatNet; `plain` and `plain all on`, this node without compiled modules.
+More can be asked for with --bridges: `calm floor` and `calm floor all on`, the floors with what
+drivers/client_io.py does; `floor poses` and `node poses`, which publish no TF; `natnet`, this node
+with poses and TF in ENU, from a sender of NatNet; `plain` and `plain all on`, this node without compiled modules.
 --vrpn-mocap PATH adds the C++ client vrpn_mocap, whose executable (client_node) that is, polling
 at 100 Hz, its default, and at 1000 Hz; it publishes poses alone. --before DIRECTORY adds another
 checkout of this package as `before` and `before all on`, without compiled modules, and --peer

@@ -5,10 +5,10 @@
 import shlex
 
 #: Measured by default.
-BRIDGES = ('floor', 'node', 'all on', 'polled')
+BRIDGES = ('floor', 'node', 'floor all on', 'all on', 'polled')
 #: Measured on request.
 MORE_BRIDGES = (
-    'calm floor', 'floor all on', 'calm floor all on', 'floor poses', 'node poses', 'natnet',
+    'calm floor', 'calm floor all on', 'floor poses', 'node poses', 'natnet',
     'plain', 'plain all on')
 #: Ending of a bridge's name: its subscribers are best effort.
 BEST_EFFORT = ' best effort'

@@ -7,7 +7,8 @@ from matplotlib import pyplot as plt
 
 plt.switch_backend('Agg')
 
-COLOURS = {'floor': '#57606a', 'node': '#d1242f', 'all on': '#8250df', 'polled': '#0969da'}
+COLOURS = {'floor': '#57606a', 'node': '#d1242f', 'floor all on': '#8c959f',
+           'all on': '#8250df', 'polled': '#0969da'}
 
 
 def distributions(runs, path):
