@@ -180,7 +180,7 @@ def publish_samples(
     row: OutputRow
     position: tuple[Any, ...]
     quat: tuple[Any, ...]
-    ned: Any
+    ned: Optional[tuple[tuple[Any, ...], tuple[Any, ...]]]
     write: Any
     for sample in samples:
         channel, stamp_ns, frame_ns, position, quat, _, lean = sample
@@ -217,9 +217,12 @@ def publish_samples(
             elif row.rate is None or row.rate.take(stamp_ns):
                 if row.content == _NED:
                     ned = ned or pose_to_ned(position, quat)
-                    row.send(
-                        row.write(stamp, ned[0], ned[1]) if row.pack is None else
-                        row.pack(row.before, stamp, row.names, *ned[0], *ned[1]))
+                    if row.pack is None:
+                        row.send(row.write(stamp, ned[0], ned[1]))
+                    else:
+                        (n, e, d), (na, nb, nc, nd) = ned
+                        row.send(row.pack(
+                            row.before, stamp, row.names, n, e, d, na, nb, nc, nd))
                 elif row.pack is None:
                     row.send(row.write(stamp, position, quat))
                 else:    # as ``write``, without a call

@@ -172,7 +172,9 @@ class Pipeline:
                     times.append(_new(
                         FrameTimes, (stamp_ns, sender_time_ns, camera_ns, processing_ns)))
             if bodies:
-                self._take_bodies(item, stamp_ns, arrival_ns, shedding, samples)
+                self._take_bodies(
+                    bodies, sender_time_ns, stamp_ns, arrival_ns, self._judging and (
+                        not processing_ns), shedding, samples)
             if (markers or more is not None) and stamp_ns is not None and (
                     self._oldest_ns <= stamp_ns - stamps.lag_ns
                     and stamp_ns <= self._newest_ns and not self._beside.overtaken(stamp_ns)):
@@ -186,23 +188,24 @@ class Pipeline:
         return _new(Processed, (cloud, samples, times, motions, extras))
 
     def _take_bodies(
-        self, frame: Frame, frame_ns: Optional[int], arrival_ns: int, shedding: bool,
-        samples: list[Sample],
+        self, bodies: Sequence[Body], sender_time_ns: int, frame_ns: Optional[int],
+        arrival_ns: int, judging: bool, shedding: bool, samples: list[Sample],
     ) -> None:
         """
         Append the samples of the bodies of one frame.
 
         It is one loop, because a call takes longer than most of these stages.
 
-        :param frame_ns: stamp of the frame; None without one.
+        :param sender_time_ns: time of the frame on the sender's clock.
+        :param frame_ns: its stamp; None without one.
+        :param judging: whether its time is to be judged.
         """
         channels = self.roster.channels
         motion: Optional[MotionEstimate]
         position: Any
         quat: Any
         # Declared for mypyc, which then unpacks without an iterator.
-        fields: tuple[Any, ...] = frame
-        sender_time_ns, bodies, processing_ns, _, _, _, _ = fields
+        fields: tuple[Any, ...]
         stamps = self.stamps
         oldest_ns = self._oldest_ns
         for body in bodies:
@@ -215,8 +218,8 @@ class Pipeline:
                 channel = self._discover(name, sensor)
             if channel is None:
                 continue
-            if self._judging and not processing_ns:
-                self._judging = stamps.judge(
+            if judging:
+                judging = self._judging = stamps.judge(
                     channel, position, sender_time_ns, arrival_ns, frame_ns is not None)
             if frame_ns is None:
                 channel.dropped[self._unstamped] += 1
