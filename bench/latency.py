@@ -18,7 +18,8 @@ pose, a bridge, and a subscriber that takes the poses as bytes. Five bridges tak
 
 More can be asked for with --bridges: `calm floor` and `calm floor all on`, the floors with what
 drivers/client_io.py does; `floor poses` and `node poses`, which publish no TF; `natnet`, this node
-with poses and TF in ENU, from a sender of NatNet; `plain` and `plain all on`, this node without compiled modules.
+with poses and TF in ENU, from a sender of NatNet; `plain` and `plain all on`, this node without
+compiled modules.
 --vrpn-mocap PATH adds the C++ client vrpn_mocap, whose executable (client_node) that is, polling
 at 100 Hz, its default, and at 1000 Hz; it publishes poses alone. --before DIRECTORY adds another
 checkout of this package as `before` and `before all on`, without compiled modules, and --peer
@@ -52,6 +53,7 @@ from latency_tables import (
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT))
+from optitrack_vrpn import RUNS  # noqa: E402
 from optitrack_vrpn.cli.signals_io import end_with  # noqa: E402
 from optitrack_vrpn.node.graph.domain_io import (  # noqa: E402
     claim_domain, DomainClaim, isolate, own_domain)
@@ -152,7 +154,8 @@ def environment():
     profile = str(ROOT / 'config' / 'fast_discovery.xml')
     variables.update(
         FASTRTPS_DEFAULT_PROFILES_FILE=profile, FASTDDS_DEFAULT_PROFILES_FILE=profile,
-        PYTHONPATH=os.pathsep.join(filter(None, [str(ROOT), os.environ.get('PYTHONPATH')])))
+        # The installed package comes first, if this process has it.
+        PYTHONPATH=os.pathsep.join(filter(None, [os.environ.get('PYTHONPATH'), str(ROOT)])))
     CLAIMS.append(claim_domain({own_domain()}))
     isolate(variables, CLAIMS[-1].domain)
     return variables
@@ -293,7 +296,8 @@ def main():
         'processors': os.cpu_count(), 'machine': platform.machine(),
         'system': f'{platform.system()} {platform.release()}',
         'python': platform.python_version(), 'ros': os.environ.get('ROS_DISTRO') or 'jazzy (PyPI)',
-        'load_before': round(before, 2), 'repetitions': repetitions, 'seconds': seconds}
+        'node': RUNS, 'load_before': round(before, 2), 'repetitions': repetitions,
+        'seconds': seconds}
     text = tables(result)
     print(text)
     if arguments.write_block:

@@ -81,8 +81,9 @@ def conditions(result):
     machine = result['machine']
     return (
         f'{machine["processors"]} cores ({machine["machine"]}), {machine["system"]}, Python '
-        f'{machine["python"]}, ROS 2 {machine["ros"]}; medians of {machine["repetitions"]} runs '
-        f'of {machine["seconds"]:g} s; load before the first: {machine["load_before"]:.1f}')
+        f'{machine["python"]}, ROS 2 {machine["ros"]}, node {machine["node"]}; medians of '
+        f'{machine["repetitions"]} runs of {machine["seconds"]:g} s; load before the first: '
+        f'{machine["load_before"]:.1f}')
 
 
 def tables(result):

@@ -47,7 +47,7 @@ PARTS = {part: tuple(modules.split()) for part, modules in {
     'write messages': 'receiver cdr throttle body_output publishers shared_output'}.items()}
 _PART_OF = {module: part for part, modules in PARTS.items() for module in modules}
 _MIDDLEWARE = re.compile(r'lib(rmw|rcl|fast|dds)|_rclpy')
-_COMPILED = re.compile(r'CPy(?:Def|Py)_(\w+?)___')
+_COMPILED = re.compile(r'CPy(?:Def|Py)_(\w+)')
 ROWS = (*PARTS, 'interpreter', 'middleware', 'threads of DDS', 'executor, ticker')
 GROUPS = (('half of the poses', 0.25, 0.75), ('1 % latest', 0.99, 1.0), ('0.1 %', 0.999, 1.0))
 WAITS = ('until it is woken', 'waits for a processor', 'works', 'waits for a lock', 'subscriber')
@@ -99,8 +99,9 @@ def part_of(stack):
         if _MIDDLEWARE.search(os.path.basename(file)):
             return 'middleware'
         found = _COMPILED.match(function)
-        if found and found[1] in _PART_OF:
-            return _PART_OF[found[1]]
+        for word in found[1].split('___')[:2] if found else ():    # with the package or without
+            if word in _PART_OF:
+                return _PART_OF[word]
     return 'interpreter'
 
 
@@ -132,11 +133,16 @@ _SWITCH = re.compile(r'prev_pid=(\d+) .*prev_state=(\S+) .*next_pid=(\d+)')
 _WAKING = re.compile(r' pid=(\d+) ')
 
 
-def states(file, client):
-    """List (time in ns, new state) of a thread: 'sleeps', 'ready' or 'runs'."""
+def states(file, client, sender):
+    """
+    List (time in ns, new state) of a thread: 'sleeps', 'ready' or 'runs'.
+
+    'woken' is 'ready' by another thread than the sender's.
+    """
     found = []
-    for line in script(file, 'time,event,trace'):
-        time_text, _, rest = line.strip().partition(': ')
+    for line in script(file, 'tid,time,event,trace'):
+        head, _, rest = line.strip().partition(': ')
+        tid, time_text = head.split()
         now = int(time_text.replace('.', ''))
         if 'sched_switch' in rest:
             before, state, after = _SWITCH.search(rest).groups()
@@ -147,7 +153,7 @@ def states(file, client):
         else:
             woken = _WAKING.search(rest)
             if woken and int(woken[1]) == client:
-                found.append((now, 'ready'))
+                found.append((now, 'ready' if int(tid) == sender else 'woken'))
     return found
 
 
@@ -156,38 +162,28 @@ def divide(sent, taken, changes, at):
     Divide the time of a pose by what the bridge's thread did.
 
     :param at: index of the first change of state after ``sent``.
-    :returns: times (ns) as in ``WAITS``; the subscriber's begins with the last sleep of the
-        thread, or ends what is left if the thread still worked.
+    :returns: times (ns) as in ``WAITS``. A sleep ends by the sender's datagram or by another
+        thread, which released a lock; after the last one the subscriber has the pose.
     """
-    spent, state, since, last_work = dict.fromkeys(WAITS, 0), 'sleeps', sent, None
-    slept = []
-    if at and changes[at - 1][1] != 'sleeps':
-        state = changes[at - 1][1]
-    for now, new in changes[at:]:
-        if now >= taken:
-            break
-        _add(spent, state, now - since, last_work is not None, slept)
+    spent = dict.fromkeys(WAITS, 0)
+    state, since = changes[at - 1][1] if at else 'sleeps', sent
+    for now, new in [*_until(changes, at, taken), (taken, '')]:
         if state == 'runs':
-            last_work = now
+            spent['works'] += now - since
+        elif state in ('ready', 'woken'):
+            spent['waits for a processor'] += now - since
+        else:
+            spent['subscriber' if not new else 'waits for a lock' if new == 'woken' else
+                  'until it is woken'] += now - since
         state, since = new, now
-    _add(spent, state, taken - since, last_work is not None, slept)
-    if slept and state == 'sleeps':
-        # It slept until the pose was taken: it was done.
-        spent['waits for a lock'] -= slept[-1]
-        spent['subscriber'] += slept[-1]
     return spent
 
 
-def _add(spent, state, ns, worked, slept):
-    if state == 'runs':
-        spent['works'] += ns
-    elif state == 'ready':
-        spent['waits for a processor'] += ns
-    elif worked:
-        spent['waits for a lock'] += ns
-        slept.append(ns)
-    else:
-        spent['until it is woken'] += ns
+def _until(changes, at, end):
+    """Yield changes before a time."""
+    while at < len(changes) and changes[at][0] < end:
+        yield changes[at]
+        at += 1
 
 
 def waits(poses, changes):
@@ -243,7 +239,7 @@ def measure(bridge, bodies, rate, seconds, variables):
         receiver.ask('forget')
         file = perf(seconds, '-a', '-e', 'sched:sched_switch', '-e', 'sched:sched_waking')
         traced = receiver.ask(f'trace {order}')
-        changes = states(file, client)
+        changes = states(file, client, sender.process.pid)
         cpu = sum(one[0] for one in spent.values()) / 1e3 / poses
         own = spent[client][0] / 1e3 / poses
         mine = sum(count for part, count in sampled.items() if part in ROWS[:-2])
