@@ -61,9 +61,8 @@ def test_the_target_sees_what_must_not_be(protocol, monkeypatch):
 
     def late(self, events, arrival_ns, *rest):
         found = process(self, events, arrival_ns, *rest)
-        found.samples = [
-            sample._replace(stamp_ns=sample.stamp_ns - 10**9) for sample in found.samples]
-        return found
+        return found._replace(samples=[
+            sample._replace(stamp_ns=sample.stamp_ns - 10**9) for sample in found.samples])
     monkeypatch.setattr(Pipeline, 'process', late)
     with pytest.raises(fuzz_target.Broken, match='before its arrival'):
         for data in SEEDS[protocol]:
