@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 import os
 import sys
 import time
-from typing import Any, IO, Optional, TypeVar
+from typing import Any, Optional, TypeVar
 
 from rich.console import Console
 from rich.live import Live
@@ -147,15 +147,6 @@ class Progress:
         left = (now - self._began) * (1.0 - share) / share if share > 0.0 else 0.0
         self._stream.write(f'\r{self._what} {100 * share:.0f} %, {left:.0f} s left\x1b[K')
         self._stream.flush()
-
-    def over_file(self, values: Iterable[T], file: IO[str]) -> Iterator[T]:
-        """Give values that are read from a file, and show how much of it was read."""
-        bytes_read: Any = getattr(file, 'buffer', None)
-        size = os.fstat(file.fileno()).st_size if bytes_read and file.seekable() else 0
-        for value in values:
-            yield value
-            if size:
-                self.show(min(bytes_read.tell() / size, 1.0))
 
     def over(self, values: Iterable[T]) -> Iterator[T]:
         """Give values, and show the progress after each."""

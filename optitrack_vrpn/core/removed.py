@@ -23,6 +23,10 @@ SETTINGS: dict[str, str] = {
     'record_folder': _RECORD,
     'lowpass.compensate_delay': 'stamps are those of the frames; the status has the delay of the '
                                 'low-pass (lowpass_delay_s)',
+    'stamps.in_covariance': 'the status of the clock has uncertainty_us: times the velocity it is '
+                            'an error of position',
+    'natnet.local_bones': 'switch Local Rigid Bodies off in Motive; relative bones are recognised '
+                          'and withheld',
     'own_velocity': 'add odom to outputs, with rates.odom and bodies.NAME.rates.odom',
     'mount.source': 'set mount',
     'mount.xyz': 'set mount_position_m',
@@ -46,6 +50,7 @@ VALUES: dict[str, str] = {
             'the bridge and a peer that offers TCP alone',
     'csv': 'take json, or the documented binary with datagram.header',
     'integral': 'take kalman',
+    'uniform': 'take gamma or exponential',
     'joint_states': 'take skeleton_tf, and compute angles from the transforms of two bones',
 }
 #: Options of commands, as ``COMMAND --option``.
@@ -57,6 +62,9 @@ OPTIONS: dict[str, str] = {
 #: Keys of YAML files that are no parameters.
 KEYS: dict[str, str] = {
     'gain': 'only the action integral had it; remove the key, and take action: kalman',
+    'send_buffer': 'remove the key; the simulated server has the buffer of a usual one',
+    'faulty_bone': 'remove the key; skeleton_faults are those of all bones',
+    'repeat_unlabelled': 'remove the key; unlabelled markers are repeated as by Motive',
 }
 
 

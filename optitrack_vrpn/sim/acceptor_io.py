@@ -24,8 +24,10 @@ from optitrack_vrpn.sim.world import Report, SimCounters
 
 _LOG = logging.getLogger(__name__)
 
-
 Address = tuple[str, int]
+
+#: Chosen: kernel buffer of a client on TCP (bytes); while it is full, the client misses frames.
+_SEND_BUFFER = 65_536
 
 
 def raw_clock_ns() -> int:
@@ -247,18 +249,16 @@ class SimClient:
     :param sock: its TCP connection, connected.
     :param connection: its VRPN connection.
     :param link: its simulated network.
-    :param send_buffer: size of the kernel's buffer for its stream (bytes).
     :param later: calls an action at a time of the server's clock, for this client.
     """
 
     def __init__(
         self, sock: socket.socket, connection: VrpnConnection, link: ImpairedLink,
-        send_buffer: int,
         later: Callable[[int, Callable[[], None]], None],
     ) -> None:
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         self.sock = sock
         self.connection = connection

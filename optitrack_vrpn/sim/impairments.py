@@ -203,8 +203,6 @@ class ImpairedLink:
             extra = self._random.gammavariate(_GAMMA_SHAPE, mean / _GAMMA_SHAPE)
         elif network.jitter == 'exponential':
             extra = self._random.expovariate(1 / mean)
-        elif network.jitter == 'uniform':
-            extra = self._random.uniform(0.0, 2 * mean)
         else:
             # Standard deviation of the logarithm of a wireless delay. Chosen: the 99 % delay is 4
             # times the median.

@@ -122,8 +122,8 @@ class NatNetWorld:
         return NatNetFrame(
             number, bodies, [*markers, *models.markers(number)], _PROCESSING_NS * 1e-9, 0, 0,
             number / self._rate, exposed, received, sent, 0, 0, params,
-            tuple(models.unlabelled(number)) if self.settings.repeat_unlabelled else (),
-            models.skeletons(number), (), models.plates(number))
+            # Motive repeats them in the deprecated section of other markers.
+            tuple(models.unlabelled(number)), models.skeletons(number), (), models.plates(number))
 
     def _markers(self, streaming_id: int, position: Vector, tracked: bool) -> list[NatNetMarker]:
         x, y, z = position

@@ -109,8 +109,6 @@ class Models:
     def _rows(self, index: int, frames: Frames) -> list[bytes]:
         figure, rate = self.figures[index], self._rate
         faults = self._settings.skeleton_faults if not index else ()
-        hit = [i for i, bone in enumerate(figure.bones)
-               if self._settings.faulty_bone in ('', bone.name)]
         lost, _, held = occlusions(faults, frames, rate)
         positions, quats = figure.at(frames / rate)
         old_positions, old_quats = figure.at(held / rate)
@@ -118,7 +116,7 @@ class Models:
         table['id'] = ((index + 1) << 16) + np.arange(1, len(figure.bones) + 1)
         table['params'] = BODY_TRACKING_VALID
         table['error'] = _ERROR_M
-        for i in hit if faults else ():
+        for i in range(len(figure.bones)) if faults else ():
             positions[:, i], quats[:, i] = apply_faults(
                 faults, held, rate, old_positions[:, i], old_quats[:, i])
             # Motive states that it does not track a bone; then it sends the last pose.

@@ -39,10 +39,7 @@ class NatNet:
     bones: int = setting(21, low=21, high=51, doc='bones of each skeleton: 21, or 51 with fingers')
     skeleton_faults: tuple[BodyFault, ...] = setting(
         (), tags=BODY_FAULTS, doc='faults of the first skeleton')
-    faulty_bone: str = setting('', doc='the bone that has these faults; empty: all bones')
     unlabelled: int = setting(0, low=0, high=10000, doc='unlabelled markers')
-    repeat_unlabelled: bool = setting(
-        True, doc='send them in the deprecated section of other markers too')
     plates: int = setting(0, low=0, high=1000, doc='force plates')
     ticks: bool = setting(
         True, doc='frames contain times of the counter; false: zeros, as other emulators send')

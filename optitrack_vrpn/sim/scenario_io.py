@@ -81,8 +81,8 @@ class Network:
         0.0, unit='ms', low=0.0, high=10000.0, doc='constant delay of every frame')
     jitter_ms: float = setting(0.0, unit='ms', low=0.0, high=10000.0,
                                doc='mean of the additional random delay; median for lognormal')
-    jitter: str = setting('gamma', choices=('gamma', 'exponential', 'uniform', 'lognormal'),
-                          doc='its distribution: wired, loaded, polled, wireless')
+    jitter: str = setting('gamma', choices=('gamma', 'exponential', 'lognormal'),
+                          doc='its distribution: wired, loaded, wireless')
     loss: float = setting(0.0, low=0.0, high=1.0, doc='probability of the loss of a datagram')
     duplicate: float = setting(0.0, low=0.0, high=1.0, doc='probability of its duplication')
     reorder: float = setting(
@@ -113,9 +113,6 @@ class Server:
     host: str = setting('127.0.0.1', doc='local IPv4 address; 0.0.0.0 for every network')
     port: int = setting(
         ClientConfig().port, low=0, high=65535, doc='TCP and UDP port; 0: any free one')
-    send_buffer: int = setting(
-        65_536, unit='bytes', low=4096, high=100_000_000,
-        doc='kernel buffer of a client on TCP; while it is full, the client misses frames')
     connect_timeout: float = setting(
         21.0, unit='s', low=0.01, high=300.0,
         doc='timeout of a connect-back, in which no client is served; 21 s on Windows')

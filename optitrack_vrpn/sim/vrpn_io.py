@@ -199,7 +199,7 @@ class VrpnServer:
             link = ImpairedLink(self._scenario.network, self._scenario.seed, self._number,
                                 self._seconds)
             client = SimClient(
-                sock, connection, link, self._scenario.server.send_buffer,
+                sock, connection, link,
                 lambda due_ns, action: self._timers.at(
                     due_ns, lambda: self._act(client, action)))
         except OSError:

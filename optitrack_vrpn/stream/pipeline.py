@@ -28,7 +28,7 @@ from optitrack_vrpn.stream.clock.source import StampSource
 from optitrack_vrpn.stream.clock.types import Trouble
 from optitrack_vrpn.stream.config import PipelineConfig
 from optitrack_vrpn.stream.load_shedding import FRESH_NS, LoadShedder
-from optitrack_vrpn.stream.motion.estimator import MotionEstimate, with_stamp_error
+from optitrack_vrpn.stream.motion.estimator import MotionEstimate
 from optitrack_vrpn.stream.reports import StateMonitor, StreamReports
 from optitrack_vrpn.stream.roster import (
     FrameTimes, Roster, Sample, ServerMotion, StampedExtras, TrackedBody)
@@ -68,7 +68,6 @@ class Pipeline:
     ) -> None:
         self.config = config
         self.stamps = StampSource(config.stamps)
-        self._stamp_error = config.stamps.in_covariance
         self.shedder = LoadShedder()
         self.reports = StreamReports()
         self.roster = Roster(config, self.reports.add)
@@ -320,10 +319,6 @@ class Pipeline:
         stamp_ns, position, quat = estimator.update(
             frame_ns, position, quat, gate.rate_hz, gate.resets)
         motion = estimator.motion_estimate() if channel.wants_motion else None
-        if motion is not None and self._stamp_error:
-            deviation_s = 0.5 * self.stamps.uncertainty_s()
-            if deviation_s == deviation_s:
-                motion = with_stamp_error(motion, deviation_s)
         return stamp_ns, position, quat, motion
 
     # -- rarer stages --------------------------------------------------------------------------

@@ -8,7 +8,6 @@ from typing import Union
 import numpy as np
 from numpy.typing import NDArray
 
-from optitrack_vrpn.core.arrays import quat_multiply, quat_rotate
 from optitrack_vrpn.drivers.frames import Skeleton, SkeletonModel
 from optitrack_vrpn.drivers.natnet import messages
 from optitrack_vrpn.drivers.natnet.messages import (
@@ -29,15 +28,12 @@ class Bones:
     The bones of one skeleton or trained marker set.
 
     :param definition: its definition.
-    :param local: whether frames contain poses relative to the parents.
     :ivar model: the neutral description.
     :ivar looks_local: whether the last frame looked as if it contained poses relative to the
-        parents although ``local`` is False; such bones are invalid.
+        parents; such bones are invalid.
     """
 
-    def __init__(
-        self, definition: Union[SkeletonDefinition, AssetDefinition], local: bool = False,
-    ) -> None:
+    def __init__(self, definition: Union[SkeletonDefinition, AssetDefinition]) -> None:
         if isinstance(definition, SkeletonDefinition):
             bodies, number = definition.bones, definition.skeleton_id
         else:
@@ -46,12 +42,10 @@ class Bones:
         self.model = SkeletonModel(
             definition.name, tuple(body.name for body in bodies), parents,
             tuple(body.offset for body in bodies))
-        self._local = local
         self._number = number & _LOW
         self._ids = np.array([body.streaming_id & _LOW for body in bodies], dtype=np.int64)
         self._offsets = np.array(self.model.offsets, dtype=np.float64).reshape(-1, 3)
         self._children = np.array([parent >= 0 for parent in parents], dtype=bool)
-        self._levels = _levels(parents)
         self.looks_local = False
 
     def convert(self, rows: bytes, live: bool) -> Skeleton:
@@ -78,12 +72,9 @@ class Bones:
         quats = chosen['quat'].astype(np.float64)
         if not live:
             valid = np.zeros(n, dtype=bool)
-        if self._local:
-            positions, quats, valid = self._globalise(positions, quats, valid)
-        else:
-            self.looks_local = self._seems_local(positions)
-            if self.looks_local:
-                valid = np.zeros(n, dtype=bool)
+        self.looks_local = self._seems_local(positions)
+        if self.looks_local:
+            valid = np.zeros(n, dtype=bool)
         return Skeleton(self.model, positions, quats, valid)
 
     def _ordered(
@@ -106,17 +97,6 @@ class Bones:
             return False
         away = np.abs(positions - self._offsets)[self._children]
         return bool((away < _EQUAL_M).all() and self._offsets[self._children].any())
-
-    def _globalise(
-        self, positions: Array, quats: Array, valid: NDArray[np.bool_],
-    ) -> tuple[Array, Array, NDArray[np.bool_]]:
-        """Compose the poses along the tree; a bone is valid if it and all its parents are."""
-        for children, parents in self._levels:
-            q = quats[parents]
-            positions[children] = positions[parents] + quat_rotate(q, positions[children])
-            quats[children] = quat_multiply(q, quats[children])
-            valid[children] &= valid[parents]
-        return positions, quats, valid
 
 
 def _sorted(
@@ -152,13 +132,3 @@ def _sorted(
 def _root(body: BodyDefinition, numbers: dict[int, BodyDefinition]) -> bool:
     return body.parent <= 0 or (body.parent & _LOW) not in numbers or (
         body.parent & _LOW == body.streaming_id & _LOW)
-
-
-def _levels(parents: tuple[int, ...]) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Return the bones of each depth below the roots, with their parents."""
-    depth: list[int] = []
-    for parent in parents:
-        depth.append(0 if parent < 0 else depth[parent] + 1)
-    return [(np.array(rows), np.array([parents[row] for row in rows]))
-            for level in range(1, max(depth, default=0) + 1)
-            if (rows := [i for i, found in enumerate(depth) if found == level])]

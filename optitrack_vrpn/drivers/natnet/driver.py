@@ -189,8 +189,7 @@ class NatNetDriver:
             self._local_reported.add(translator.looks_local)
             self._say(ERROR, (
                 f'the bones of {translator.looks_local!r} seem to be relative to their parents '
-                '(Local Rigid Bodies in Motive): they are withheld; switch that off in Motive, or '
-                'set natnet.local_bones'))
+                '(Local Rigid Bodies in Motive): they are withheld; switch that off in Motive'))
         edit_mode = frame.params & FRAME_EDIT_MODE
         if edit_mode != self._edit_mode:
             self._edit_mode = edit_mode
@@ -269,7 +268,7 @@ class NatNetDriver:
         if multicast:
             self._joined = group, port
             self.actions.append(Join(group, port))
-        self._translator = Translator(info.frequency, config.local_bones)
+        self._translator = Translator(info.frequency)
         self._ready_ns = now_ns + (_CLOCK_WAIT_NS if info.frequency else 0)
         for command in ServerWatch.QUESTIONS:
             self.connection.request(command)

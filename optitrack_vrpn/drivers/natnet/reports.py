@@ -76,7 +76,6 @@ class Translator:
     Convert frames of the protocol to those of a source.
 
     :param frequency: frequency of the server's clock (ticks per second); 0 before NatNet 3.0.
-    :param local_bones: whether bones are relative to their parents.
     :ivar names: confirmed models by id; what has another id is left out.
     :ivar unnamed: number of bodies received without a confirmed name.
     :ivar unknown: ids without a confirmed name in the latest frame that contained such ids.
@@ -85,10 +84,9 @@ class Translator:
         their parents; '' if there is none.
     """
 
-    def __init__(self, frequency: int, local_bones: bool = False) -> None:
+    def __init__(self, frequency: int) -> None:
         self.frequency = frequency
         self.looks_local = ''
-        self._local_bones = local_bones
         self._skeletons: dict[int, tuple[Model, Any]] = {}
         self._plates: dict[int, tuple[Model, PlateModel]] = {}
         self.names: Mapping[int, Any] = {}
@@ -157,7 +155,7 @@ class Translator:
                 known = self._skeletons.get(full)
                 if known is None or known[0] is not model:
                     from optitrack_vrpn.drivers.natnet.bones import Bones
-                    known = self._skeletons[full] = model, Bones(model, self._local_bones)
+                    known = self._skeletons[full] = model, Bones(model)
                 skeletons.append(known[1].convert(rows, live))
                 if known[1].looks_local:
                     self.looks_local = model_name(model)

@@ -30,8 +30,6 @@ class NatNetConfig:
         False, doc='mocap control START and STOP start and stop a recording in Motive too')
     playback: bool = setting(
         False, doc='publish the poses of a take that Motive plays (edit mode) as if live')
-    local_bones: bool = setting(
-        False, doc="bones are relative to their parents: Motive's setting Local Rigid Bodies")
     data_port: int = 0
     """Port of multicast data; 0: as Motive states."""
     wanted: frozenset[str] = frozenset()

@@ -38,9 +38,6 @@ class StampConfig:
     latency_ms: float = setting(0.0, unit='ms', low=0.0, high=1000.0, doc=(
         'time from the exposure to the earliest possible arrival, as you measured it; subtracted '
         'from every stamp except in mode sender'))
-    in_covariance: bool = setting(False, doc=(
-        "add the stamp's uncertainty to the pose covariance of odom: position and attitude moved "
-        'by velocity times that error'))
 
 
 class ClockChange(NamedTuple):
