@@ -175,7 +175,7 @@ def main():
     translator = Translator(10_000_000)
     translator.names = name_table(world.definitions).names
     output = SkeletonOutput(
-        lambda *_: None, lambda _: None, lambda _: None, lambda kind: kind,
+        lambda *_: None, lambda _: None,
         lambda pieces: publisher.publish(tf_message(pieces)), True)
     output.create_publishers(['skeleton_tf'], SkeletonSettings(), 'optitrack')
     output.listen(True, [])

@@ -166,11 +166,9 @@ def test_nothing_is_older_than_allowed_however_long_the_publications_before_it_t
             ages.append(now[0])
             now[0] += 10
 
-    types = {'skeletons': MarkerArray, 'wrench': WrenchStamped}
     output = SkeletonOutput(
-        lambda _, topic, __: Slow(topic), lambda _: None, types.get,
-        lambda kind: kind + '/{model}', Slow('/tf').publish, False)
-    output.create_publishers(['skeleton_tf', *types], SkeletonSettings(), 'world')
+        lambda _, topic, __: Slow(topic), lambda _: None, Slow('/tf').publish, False)
+    output.create_publishers(['skeleton_tf', 'skeletons', 'wrench'], SkeletonSettings(), 'world')
     output.listen(True, ())
     model = SkeletonModel('Bob', tuple(bone.name for bone in BONES_51), tuple(
         bone.parent - 1 for bone in BONES_51), tuple(bone.offset for bone in BONES_51))

@@ -167,9 +167,10 @@ class BodyOutput:
                     self._rows[name].rate = rate
         tf_hz = rates.get('tf', rates.get('tf_ned', 0.0))
         self.tf_rate = self._find_tf_rate(tf_hz) if tf_hz else None
-        self.write_tf = self._transform(settings.frames.world, names.frames['body'])
-        self.write_tf_ned = self._transform(
-            settings.frames.world_ned, names.frames['body_ned'])
+        self.write_tf = messages.transform_writer(
+            settings.frames.world, names.frames['body'], self._as_bytes)
+        self.write_tf_ned = messages.transform_writer(
+            settings.frames.world_ned, names.frames['body_ned'], self._as_bytes)
         self.listen()
 
     def _row(self, kind: TopicKind, settings: NodeSettings) -> OutputRow:
@@ -191,14 +192,6 @@ class BodyOutput:
             int(kind.content),
             settings.velocity_source == 'server' and kind.content in SERVER_CONTENTS,
             write, sender(self.publishers[kind.name], as_bytes))
-
-    def _transform(self, parent: str, child: str) -> TransformWriter:
-        message = TransformStamped(child_frame_id=child)
-        message.header.frame_id = parent
-        if self._as_bytes:
-            return transform_template(message, messages.fill_transform)
-        write = messages.keep(message, messages.fill_transform)
-        return TransformWriter(write, write)
 
     def listen(self) -> None:
         """Find the topics with subscribers; other outputs are not computed."""

@@ -20,7 +20,8 @@ from geometry_msgs.msg import (
     AccelStamped, Point, Pose, PoseArray, PoseStamped, PoseWithCovarianceStamped,
     TransformStamped, TwistStamped)
 from optitrack_vrpn.core.rotation import angles_from_quat, Quat, Vector
-from optitrack_vrpn.node.base.cdr import Fill, time_of, Write
+from optitrack_vrpn.node.base.cdr import (
+    Fill, time_of, transform_template, TransformWriter, Write)
 from optitrack_vrpn.stream.roster import FrameTimes
 from optitrack_vrpn.stream.server_data import FIELDS, INTEGERS, MarkerCloud, POINT
 
@@ -83,6 +84,16 @@ def fill_transform(
     _set(transform.translation, position)
     (transform.rotation.x, transform.rotation.y, transform.rotation.z,
      transform.rotation.w) = quat
+
+
+def transform_writer(parent: str, child: str, as_bytes: bool) -> TransformWriter:
+    """Return what writes a transform between two frames, as bytes or as an object."""
+    message = TransformStamped(child_frame_id=child)
+    message.header.frame_id = parent
+    if as_bytes:
+        return transform_template(message, fill_transform)
+    write = keep(message, fill_transform)
+    return TransformWriter(write, write)
 
 
 def fill_twist(message: TwistStamped, stamp: Time, linear: Vector, angular: Vector) -> None:

@@ -10,11 +10,11 @@ from optitrack_vrpn.core.axes import QUAT_ENU_NED
 from optitrack_vrpn.core.throttle import FrameDecimator, period_ns
 from optitrack_vrpn.node.base.cdr import tf_message
 from optitrack_vrpn.node.base.tf import StaticTransformBroadcaster, tf_publisher
-from optitrack_vrpn.node.body_output import BodyOutput, message_type, sender, supports_raw_cdr, Way
+from optitrack_vrpn.node.body_output import BodyOutput, sender, supports_raw_cdr, Way
 from optitrack_vrpn.node.messages import fill_transform
 from optitrack_vrpn.node.settings import NodeSettings
 from optitrack_vrpn.node.shared_output import DRAFT_QOS, POSES_QOS, SharedOutput
-from optitrack_vrpn.node.topic_kinds import KINDS, MODEL_KINDS
+from optitrack_vrpn.node.topic_kinds import MODEL_KINDS
 from optitrack_vrpn.stream.pipeline import Pipeline
 from optitrack_vrpn.stream.roster import StampedExtras, TrackedBody
 from optitrack_vrpn.stream.server_data import MarkerCloud
@@ -133,9 +133,7 @@ class Publishers:
             if self._models is None:
                 from optitrack_vrpn.node.skeleton_output_ros import SkeletonOutput
                 self._models = SkeletonOutput(
-                    self._create, self._destroy, lambda kind: message_type(KINDS[kind]),
-                    lambda kind: KINDS[kind].topic, self._send_tf,
-                    self._as_bytes)
+                    self._create, self._destroy, self._send_tf, self._as_bytes)
             self._models.create_publishers(
                 settings.outputs, settings.skeletons, settings.frames.world)
         for output in self.outputs.values():

@@ -11,11 +11,14 @@ from collections.abc import Callable, Collection
 import importlib
 from typing import Any
 
-from geometry_msgs.msg import Point, Pose, TransformStamped, WrenchStamped
+from geometry_msgs.msg import Point, Pose, WrenchStamped
 import numpy as np
 from optitrack_vrpn.core.severity import Severity, WARN
 from optitrack_vrpn.drivers.frames import Plate
-from optitrack_vrpn.node.base.cdr import stamp_bytes, time_of, transform_template, TransformWriter
+from optitrack_vrpn.node import messages
+from optitrack_vrpn.node.base.cdr import stamp_bytes, time_of, TransformWriter
+from optitrack_vrpn.node.body_output import message_type
+from optitrack_vrpn.node.topic_kinds import KINDS
 from optitrack_vrpn.stream.config import PipelineConfig
 from optitrack_vrpn.stream.roster import StampedExtras
 from optitrack_vrpn.stream.skeletons.bone_names import frame_name
@@ -33,33 +36,21 @@ _PER_MODEL = ('wrench',)
 _JOINT_M, _LINE_M, _LIFE_NS = 0.04, 0.02, 500_000_000
 
 
-def fill_transform(message: TransformStamped, stamp: Any, position: Any, quat: Any) -> None:
-    """Write stamp, translation and rotation into a transform."""
-    message.header.stamp = stamp
-    turn, place = message.transform.rotation, message.transform.translation
-    place.x, place.y, place.z = position
-    turn.x, turn.y, turn.z, turn.w = quat
-
-
 class SkeletonOutput:
     """
     Publish skeletons and plates; the node holds its lock around every call.
 
     :param create: creates a publisher from message type, topic and kind.
     :param destroy: retires publishers.
-    :param message_type: imports the message type of a kind of output.
-    :param topic: topic of a kind; may contain ``{model}``.
     :param send_tf: publishes the bytes of a TFMessage, or transforms as objects.
     :param as_bytes: whether transforms are written as bytes.
     """
 
     def __init__(
         self, create: Callable[[Any, str, str], Any], destroy: Callable[[Any], None],
-        message_type: Callable[[str], Any], topic: Callable[[str], str],
         send_tf: Callable[[list[Any]], None], as_bytes: bool,
     ) -> None:
         self._create, self._destroy = create, destroy
-        self._message_type, self._topic = message_type, topic
         self._send_tf, self._as_bytes = send_tf, as_bytes
         self._publishers: dict[tuple[str, str], Any] = {}
         self._outputs: frozenset[str] = frozenset()
@@ -90,7 +81,7 @@ class SkeletonOutput:
         found = self._publishers.get((kind, model))
         if found is None:
             found = self._publishers[kind, model] = self._create(
-                self._message_type(kind), self._topic(kind).replace('{model}', model), kind)
+                message_type(KINDS[kind]), KINDS[kind].topic.replace('{model}', model), kind)
         return found
 
     def listen(self, tf_heard: bool, frames: Collection[str]) -> None:
@@ -104,11 +95,7 @@ class SkeletonOutput:
         if tf_heard:
             heard.update({'skeleton_tf', 'wrench'})
         self._heard = frozenset(heard & self._outputs)
-        # The publishers of skeletons and plates are created with their first frame.
-        self._waiting = self._outputs.intersection(_PER_MODEL)
         self._taken = frozenset(frames)
-
-    _waiting: frozenset[str] = frozenset()
 
     @property
     def topics(self) -> list[str]:
@@ -194,17 +181,7 @@ class SkeletonOutput:
                 'Skeleton as Rigid Body off in Motive, or select other names)')))
 
     def _writer(self, parent: str, child: str) -> TransformWriter:
-        message = TransformStamped(child_frame_id=child)
-        message.header.frame_id = parent
-        if self._as_bytes:
-            writer = transform_template(message, fill_transform)
-        else:
-            def write(stamp: bytes, position: Any, quat: Any) -> Any:
-                fresh = TransformStamped(child_frame_id=child)
-                fresh.header.frame_id = parent
-                fill_transform(fresh, time_of(stamp), position, quat)
-                return fresh
-            writer = TransformWriter(write, write)
+        writer = messages.transform_writer(parent, child, self._as_bytes)
         self._writers[parent, child] = writer
         return writer
 
@@ -234,19 +211,12 @@ class SkeletonOutput:
         return array
 
     def _bodies(self, figures: list[Figure], stamp: Any) -> Any:
-        messages = importlib.import_module('mocap4r2_msgs.msg')
-        found = messages.RigidBodies()
+        posed = [messages.Posed(name, messages.set_pose(Pose(), position, quat))
+                 for figure in figures for name, position, quat, good in zip(
+                     figure.names, figure.positions.tolist(), figure.quats_xyzw.tolist(),
+                     figure.valid.tolist()) if good]
+        found = messages.make_rigid_bodies(posed, None, messages.Head(0, stamp, self._world))
         found.header.stamp, found.header.frame_id = stamp, self._world
-        for figure in figures:
-            for name, position, quat, good in zip(
-                    figure.names, figure.positions.tolist(), figure.quats_xyzw.tolist(),
-                    figure.valid.tolist()):
-                if good:
-                    pose = Pose()
-                    pose.position.x, pose.position.y, pose.position.z = position
-                    turn = pose.orientation
-                    turn.x, turn.y, turn.z, turn.w = quat
-                    found.rigidbodies.append(messages.RigidBody(rigid_body_name=name, pose=pose))
         return found
 
     # -- force plates --------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import time
 import traceback
 from typing import Any, Callable, NamedTuple, Optional, Sequence, TYPE_CHECKING
 
-from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from optitrack_vrpn import RUNS
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.severity import ERROR, INFO, STALE
@@ -20,6 +20,7 @@ from optitrack_vrpn.core.stats import Window
 from optitrack_vrpn.core.status import StatusReport
 from optitrack_vrpn.drivers.driver import Source
 from optitrack_vrpn.drivers.table import own_settings
+from optitrack_vrpn.node.base.managed_node import entry as diagnostic
 from optitrack_vrpn.node.base.node_parts import ThrottledLog
 from optitrack_vrpn.node.base.settings_ros import given_at_start
 from optitrack_vrpn.node.configuration import Configuration
@@ -97,10 +98,8 @@ class Diagnostics:
 
     def status(self, entry: StatusReport) -> DiagnosticStatus:
         """Return the message of one entry."""
-        return DiagnosticStatus(
-            level=bytes([entry.severity]), name=f'{self._node.get_name()}: {entry.subject}',
-            message=entry.message, hardware_id=self._hardware_id,
-            values=[KeyValue(key=key, value=value) for key, value in entry.values.items()])
+        return diagnostic(f'{self._node.get_name()}: {entry.subject}', entry.severity,
+                          entry.message, entry.values, self._hardware_id)
 
     def _publish(self) -> None:
         statuses = [self.status(entry) for entry in self._collect()]
