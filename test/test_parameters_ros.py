@@ -52,9 +52,10 @@ def test_a_file_is_read_with_whole_numbers_empty_lists_and_any_body(ros, tmp_pat
         made = here.node.configuration
         assert made.pipeline.selection.allow == ()
         assert made.pipeline.selection.deny == ('Rigid Body 9', 'ghost*')
-        assert made.pipeline.overrides['Rigid Body 1'] == {'max_speed': 30.0}
-        assert made.pipeline.overrides['drone/left'] == {'max_angular_rate': 50.0}
-        assert made.pipeline.overrides['a.b c'] == {'detect_zeroed': False}
+        assert made.pipeline.bodies['Rigid Body 1'] == {
+            'name': 'cf1', 'topic': 'cf1', 'frame': 'cf1', 'max_speed': 30.0}
+        assert made.pipeline.bodies['drone/left'] == {'max_angular_rate': 50.0}
+        assert made.pipeline.bodies['a.b c'] == {'detect_zeroed': False}
         for name in ('Rigid Body 1', 'ghost 1', 'a.b c'):
             report = pose_report(name, 0, (1.0, 2.0, 3.0))
             here.node.receive([report], 0, 0)
@@ -147,13 +148,14 @@ def test_parameters_change_at_run_time_or_say_why_not(ros, observer):
         assert node.configuration.pipeline.selection.deny == ('ghost*',)
         assert node.configuration.settings.outputs == ('pose', 'tf')
         assert observer.set_all({'bodies.Rigid Body 1.max_speed': 12.0}) == ''
-        assert node.configuration.pipeline.overrides == {'Rigid Body 1': {'max_speed': 12.0}}
+        assert node.configuration.pipeline.bodies == {'Rigid Body 1': {'max_speed': 12.0}}
         assert observer.set_all({'bodies.Rigid Body 1.motion.position_noise': 5}) == ''
-        assert node.configuration.pipeline.estimates == {
-            'Rigid Body 1': {'motion.position_noise': 5.0}}
+        assert node.configuration.pipeline.bodies == {
+            'Rigid Body 1': {'max_speed': 12.0, 'motion.position_noise': 5.0}}
         assert 'fixed' in observer.set_all({'bodies.Rigid Body 1.lowpass.cutoff_hz': 3.0})
         assert observer.set_all({'bodies.Rigid Body 1.max_speed': None}) == ''
-        assert node.configuration.pipeline.overrides == {}
+        assert node.configuration.pipeline.bodies == {
+            'Rigid Body 1': {'motion.position_noise': 5.0}}
         # What is not, or is wrong, is refused with the reason and changes nothing.
         assert 'fixed while' in observer.set(port=20)
         assert 'fixed' in observer.set_all({'bodies.Rigid Body 1.name': 'cf1'})

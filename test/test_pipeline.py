@@ -296,7 +296,7 @@ def test_a_body_keeps_what_is_known_of_it_when_thresholds_change():
     pipeline = make_pipeline()
     stream(pipeline, ['wand'], 50)
     pipeline.apply(PipelineConfig(
-        body=BodyConfig(max_speed=5.0), overrides={'wand': {'max_speed': 1.0}}))
+        body=BodyConfig(max_speed=5.0), bodies={'wand': {'max_speed': 1.0}}))
     (channel,) = pipeline.bodies
     assert channel.gate.config.max_speed == 1.0
     assert len(stream(pipeline, ['wand'], 10, begin=50)) == 10
@@ -309,7 +309,7 @@ def test_a_wrong_override_changes_nothing():
     stream(pipeline, ['wand'], 5)
     with pytest.raises(ValueError, match='wand'):
         pipeline.apply(PipelineConfig(
-            body=BodyConfig(max_speed=5.0), overrides={'wand': {'max_spede': 1.0}},
+            body=BodyConfig(max_speed=5.0), bodies={'wand': {'max_speed': -1.0}},
             selection=Selection(deny=('wand',))))
     assert pipeline.config == PipelineConfig()
     assert len(stream(pipeline, ['wand'], 5, begin=5)) == 5
@@ -372,8 +372,8 @@ def test_a_body_that_is_denied_while_it_runs_makes_room_for_another():
 
 def test_settings_are_matched_once_after_bodies_appeared():
     config = PipelineConfig(
-        selection=Selection(deny=('wand',)), overrides={'A': {'max_speed': 3.0}},
-        titles={'B': ('b', None)}, estimates={'C': {'offset': Transform()}})
+        selection=Selection(deny=('wand',)), bodies={
+            'A': {'max_speed': 3.0}, 'B': {'topic': 'b'}, 'C': {'offset': Transform()}})
     pipeline = Pipeline(config)
     assert pipeline.roster.to_match(0) is None    # nothing streams: that is no fault of names
     assert pipeline.roster.to_match(100 * S) is None
@@ -386,15 +386,16 @@ def test_settings_are_matched_once_after_bodies_appeared():
     assert pipeline.roster.to_match(120 * S) is None
     # The same settings again are no news, others are.
     for more, news in (({}, False), ({'D': {'max_speed': 3.0}}, True)):
-        pipeline.apply(replace(config, overrides={**config.overrides, **more}))
+        pipeline.apply(replace(config, bodies={**config.bodies, **more}))
         stream(pipeline, ['a', 'wand'], 3, begin=100)
         assert pipeline.roster.to_match(200 * S) is None
         assert (pipeline.roster.to_match(206 * S) is not None) is news
 
 
 def test_a_pattern_names_a_body_unless_its_own_name_does():
-    pipeline = make_pipeline(
-        titles={'wand': ('stick', None), 'w*': ('other', 'otherframe'), 'drone?1': ('d1', None)})
+    pipeline = make_pipeline(bodies={
+        'wand': {'topic': 'stick'}, 'w*': {'topic': 'other', 'frame': 'otherframe'},
+        'drone?1': {'topic': 'd1'}})
     stream(pipeline, ['drone.1', 'wand', 'drone 1', 'bird'], 3)
     assert [(each.names.ros, each.names.frames['body']) for each in pipeline.bodies] == [
         ('d1', 'd1'), ('stick', 'otherframe'), ('d1_2', 'd1_2'), ('bird', 'bird')]
@@ -402,7 +403,7 @@ def test_a_pattern_names_a_body_unless_its_own_name_does():
 
 
 def test_no_name_is_missing_while_names_are_unknown():
-    pipeline = make_pipeline(max_bodies=1, overrides={'A': {'max_speed': 3.0}})
+    pipeline = make_pipeline(max_bodies=1, bodies={'A': {'max_speed': 3.0}})
     stream(pipeline, ['a', 'b'], 3)
     assert pipeline.roster.to_match(0) is None
     assert pipeline.roster.to_match(60 * S) is None

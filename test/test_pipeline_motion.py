@@ -106,7 +106,7 @@ def spinning(offset=(0.0, 0.0, 0.0), **estimate):
     pipeline = make_pipeline(
         'sender', server_motion=True, body=BodyConfig(acquire_frames=1),
         estimate=EstimateConfig(learn_noise=False, **estimate),
-        estimates={'wand': {'offset': body_from_base(offset)}})
+        bodies={'wand': {'offset': body_from_base(offset)}})
     over = 0.01
     turn = (0.0, math.sin(over), 0.0, math.cos(over))
 
@@ -179,7 +179,7 @@ def test_a_motion_whose_pose_went_through_other_settings_is_left_out():
     sent_ns, (pose, velocity, _) = frame(1)
     assert pipeline.process([pose], sent_ns, 0).samples
     pipeline.apply(replace(
-        pipeline.config, estimates={'wand': {'offset': body_from_base((0.5, 0.0, 0.0))}}))
+        pipeline.config, bodies={'wand': {'offset': body_from_base((0.5, 0.0, 0.0))}}))
     assert pipeline.process([velocity], sent_ns, 0).motions == []
 
 
@@ -203,7 +203,7 @@ def test_offsets_of_body_and_world():
     config = PipelineConfig(
         stamps=StampConfig(mode='sender'),
         estimate=EstimateConfig(world_from_mocap=world_from_mocap(origin, yaw)),
-        estimates={'wa*': {'offset': body_from_base((*lever, 0.0, 0.0, math.pi / 2))}})
+        bodies={'wa*': {'offset': body_from_base((*lever, 0.0, 0.0, math.pi / 2))}})
     samples, _, truth = run(0.5, config=config)
     turn = Rotation.from_euler('z', -yaw)
     for sample, position, attitude in zip(samples, enu(truth.position), attitudes(truth)):
@@ -268,7 +268,7 @@ def test_one_body_is_smoothed_and_another_not():
            'noise': {'position_mm': 1.0}}
     config = PipelineConfig(
         stamps=StampConfig(mode='sender'),
-        estimates={'w*': {'lowpass.cutoff_hz': 5.0, 'motion.position_noise': 3.0}})
+        bodies={'w*': {'lowpass.cutoff_hz': 5.0, 'motion.position_noise': 3.0}})
     samples, _, _ = run(3.0, config=config, **two)
     spread = {name: np.std([s.position for s in samples[-2 * RATE:]
                             if s.channel.names.motive == name], axis=0)
@@ -286,16 +286,16 @@ def test_libraries_are_loaded_with_the_settings():
         'from optitrack_vrpn.stream.config import PipelineConfig\n'
         'PipelineConfig()\n'
         'assert "scipy.signal" not in sys.modules\n'
-        'PipelineConfig(estimates={"wand": {"lowpass.cutoff_hz": 10.0}})\n'
+        'PipelineConfig(bodies={"wand": {"lowpass.cutoff_hz": 10.0}})\n'
         'assert "scipy.signal" in sys.modules\n')
     subprocess.run([sys.executable, '-c', program], check=True, timeout=60)
 
 
 def test_wrong_settings_of_single_bodies_are_refused():
     with pytest.raises(ConfigurationError, match='max_speed'):
-        PipelineConfig(overrides={'wand': {'max_speed': -1.0}})
+        PipelineConfig(bodies={'wand': {'max_speed': -1.0}})
     with pytest.raises(ConfigurationError, match='cutoff_hz'):
-        PipelineConfig(estimates={'w*': {'lowpass.cutoff_hz': -1.0}})
+        PipelineConfig(bodies={'w*': {'lowpass.cutoff_hz': -1.0}})
 
 
 def circle(pipeline, seconds, step_ns, step_s):

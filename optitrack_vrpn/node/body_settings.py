@@ -10,7 +10,7 @@ apply to one body and each sets only some of them.
 from collections.abc import Mapping
 from dataclasses import dataclass
 import math
-from typing import Any, Optional
+from typing import Any
 
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.rotation import body_from_base
@@ -49,12 +49,7 @@ _COMMON = ('acquire_frames',)
 BODY_PARAMETERS = {parameter.name: parameter for parameter in parameters_of(BodySettings)
                    if parameter.name not in _COMMON}
 NAMES = ('name', 'topic', 'frame')
-#: Settings of the validity gate, of the estimates from valid poses, and of the outputs.
-BODY_THRESHOLDS = tuple(parameter.name for parameter in parameters_of(BodyConfig)
-                        if parameter.name in BODY_PARAMETERS)
 RATES = tuple(name for name in BODY_PARAMETERS if name.startswith('rates.'))
-BODY_ESTIMATES = tuple(
-    name for name in BODY_PARAMETERS if name not in (*NAMES, *BODY_THRESHOLDS, *RATES))
 
 
 def sift_body_settings(
@@ -135,21 +130,18 @@ def doubtful(bodies: Mapping[str, Mapping[str, Any]]) -> list[str]:
             for body, length in lengths.items() if length > _LONG_OFFSET_M]
 
 
-def titles_of(
-    bodies: Mapping[str, Mapping[str, Any]],
-) -> dict[str, tuple[Optional[str], Optional[str]]]:
+def titled(bodies: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """
-    Return the names of bodies in topics and in frames.
+    Add ``topic`` and ``frame`` where a body has a ``name``.
 
-    :param bodies: settings by body name or pattern.
-    :returns: names in topics and in frames, by body name or pattern; ''
-        is the name in Motive, also where a pattern gives another, and None is not given.
+    :param bodies: settings by body name or pattern. A name '' is that in Motive, also where a
+        pattern gives another.
     :raises ConfigurationError: if two bodies would share a name.
     """
-    found: dict[str, tuple[Optional[str], Optional[str]]] = {}
-    for index, kind in enumerate(('topic', 'frame')):
+    found = {body: dict(settings) for body, settings in bodies.items()}
+    for kind in ('topic', 'frame'):
         owners: dict[str, str] = {}
-        for body, settings in bodies.items():
+        for body, settings in found.items():
             title = settings.get(kind) or settings.get('name')
             if title is None:
                 continue
@@ -158,9 +150,7 @@ def titles_of(
                     f'bodies {owners[title]!r} and {body!r} have the same {kind} name '
                     f'{title!r}: give each its own')
             owners[title] = body
-            pair = list(found.get(body, (None, None)))
-            pair[index] = title
-            found[body] = (pair[0], pair[1])
+            settings[kind] = title
     return found
 
 

@@ -20,8 +20,7 @@ from optitrack_vrpn.node.base.settings_ros import (
     declare_settings, given_at_start, is_of_library, unknown_parameters, values_of,
     warn_of_foreign)
 from optitrack_vrpn.node.body_settings import (
-    BODY_ESTIMATES, BODY_THRESHOLDS, check_body_change, doubtful, RATES, sift_body_settings,
-    titles_of)
+    check_body_change, doubtful, RATES, sift_body_settings, titled)
 from optitrack_vrpn.node.settings import NodeSettings
 from optitrack_vrpn.node.topic_kinds import Content, DEFAULT_OUTPUTS, KINDS
 from optitrack_vrpn.stream.bodies.settings import is_body_setting
@@ -85,8 +84,11 @@ def _combine(
         settings = replace(settings, outputs=_RAW_OUTPUTS)
     stages: dict[str, Any] = {}
     if present is None or bodies is not present.bodies:
-        wrong += _stages_of(bodies, stages)
-        if (body_rates := _pick(bodies, RATES)) != settings.body_rates:
+        try:
+            stages['bodies'] = titled(bodies)
+        except ConfigurationError as error:
+            wrong.append(str(error))
+        if (body_rates := _rates_of(bodies)) != settings.body_rates:
             settings = replace(settings, body_rates=body_rates)
     news: set[str] = set()
     for name in _FIELDS:
@@ -109,15 +111,11 @@ def _combine(
     return Configuration(settings, bodies, source, pipeline)
 
 
-def _stages_of(bodies: Bodies, stages: dict[str, Any]) -> list[str]:
-    """Add the settings of the pipeline for single bodies; return what is wrong with them."""
-    stages['overrides'] = _pick(bodies, BODY_THRESHOLDS)
-    stages['estimates'] = _pick(bodies, BODY_ESTIMATES)
-    try:
-        stages['titles'] = titles_of(bodies)
-    except ConfigurationError as error:
-        return [str(error)]
-    return []
+def _rates_of(bodies: Bodies) -> dict[str, dict[str, float]]:
+    """Return the rates of single bodies, without bodies that have none."""
+    found = {body: {key: value for key, value in settings.items() if key in RATES}
+             for body, settings in bodies.items()}
+    return {body: rates for body, rates in found.items() if rates}
 
 
 def _needs(settings: NodeSettings) -> dict[str, str]:
@@ -170,14 +168,6 @@ def _fixed_names(settings: NodeSettings) -> list[str]:
                 ('topics.other', topics.other), ('topics.odom', templates['odom']),
                 ('topics.pose_2d', templates['pose_2d']), ('frames.body', frames.body),
                 ('frames.body_ned', frames.body_ned)) if is_fixed(template)]
-
-
-def _pick(bodies: Bodies, wanted: tuple[str, ...]) -> dict[str, dict[str, Any]]:
-    """Return some settings of single bodies, without bodies that have none of them."""
-    picked = {
-        body: {key: value for key, value in settings.items() if key in wanted}
-        for body, settings in bodies.items()}
-    return {body: settings for body, settings in picked.items() if settings}
 
 
 def _estimate(settings: NodeSettings) -> EstimateConfig:

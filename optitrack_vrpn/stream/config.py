@@ -21,12 +21,10 @@ class PipelineConfig:
     :ivar axes: axes that Motive sends.
     :ivar stamps: how frames are stamped.
     :ivar body: thresholds of the validity gate.
-    :ivar overrides: fields of ``body`` by body name or pattern.
     :ivar estimate: settings of the estimates from valid poses.
-    :ivar estimates: settings of ``estimate`` by body name or pattern, as
-        ``EstimateConfig.with_settings`` takes them.
-    :ivar titles: names in ROS by body name or pattern, as (topics, frames); they replace the names
-        derived from Motive's.
+    :ivar bodies: settings of single bodies by name or pattern: fields of ``body``; what
+        ``EstimateConfig.with_settings`` takes; ``topic`` and ``frame``, names in ROS that replace
+        the one derived from Motive's.
     :ivar server_motion: whether velocities and accelerations from the server are passed on.
     :ivar selection: selected bodies.
     :ivar templates: templates of topics and frame ids.
@@ -42,10 +40,8 @@ class PipelineConfig:
     axes: AxesConfig = field(default_factory=AxesConfig)
     stamps: StampConfig = field(default_factory=StampConfig)
     body: BodyConfig = field(default_factory=BodyConfig)
-    overrides: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     estimate: EstimateConfig = field(default_factory=lambda: EstimateConfig(learn_noise=False))
-    estimates: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    titles: Mapping[str, tuple[Optional[str], Optional[str]]] = field(default_factory=dict)
+    bodies: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     server_motion: bool = False
     selection: Selection = field(default_factory=Selection)
     templates: NameTemplates = field(default_factory=lambda: NameTemplates(
@@ -62,23 +58,19 @@ class PipelineConfig:
 
         :raises ConfigurationError: if a setting of a body is wrong.
         """
-        for name, settings in self.overrides.items():
+        for name, settings in self.bodies.items():
             configure(name, self.body, settings)
-        for settings in self.estimates.values():
             self.estimate.with_settings(settings)
 
     def thresholds(self, name: str) -> BodyConfig:
         """Return the thresholds of one body; its own settings override those of patterns."""
-        return configure(name, self.body, settings_for(name, self.overrides))
+        return configure(name, self.body, settings_for(name, self.bodies))
 
     def estimate_of(self, name: str) -> EstimateConfig:
         """Return the estimate settings of one body, in the same way."""
-        return self.estimate.with_settings(settings_for(name, self.estimates))
+        return self.estimate.with_settings(settings_for(name, self.bodies))
 
     def titles_of(self, name: str) -> tuple[Optional[str], Optional[str]]:
         """Return the names of one body for topics and frames, in the same way."""
-        found = settings_for(name, {
-            pattern: {kind: title for kind, title in zip(('topic', 'frame'), titles)
-                      if title is not None}
-            for pattern, titles in self.titles.items()})
+        found = settings_for(name, self.bodies)
         return found.get('topic') or None, found.get('frame') or None

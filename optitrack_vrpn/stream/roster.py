@@ -308,7 +308,7 @@ class Roster:
         if now_ns - self._seen_from_ns < 5_000_000_000:
             return None
         config = self.config
-        asked = config.selection, [*config.titles, *config.overrides, *config.estimates]
+        asked = config.selection, [*config.bodies]
         if asked == self._last_asked or self.refused or (
                 len(self.channels) - self._wanted >= MOST_IGNORED):
             return None

@@ -210,17 +210,13 @@ def configure(name: str, base: BodyConfig, settings: Mapping[str, Any]) -> BodyC
 
     :param name: the body's name, for messages.
     :param base: the thresholds of all bodies.
-    :param settings: thresholds of this body; keys are the fields of ``BodyConfig``.
+    :param settings: settings of this body; those that are no fields of ``BodyConfig`` are ignored.
     :returns: the thresholds of this body.
-    :raises ConfigurationError: a key is unknown, or a value not allowed.
+    :raises ConfigurationError: a value is not allowed.
     """
-    known = [each.name for each in fields(base)]
-    for key in settings:
-        if key not in known:
-            raise ConfigurationError(
-                f'bodies.{name} sets {key!r}, which is not one of {", ".join(known)}')
+    own = {each.name: settings[each.name] for each in fields(base) if each.name in settings}
     try:
-        return replace(base, **settings)
+        return replace(base, **own)
     except ConfigurationError as error:
         raise ConfigurationError(f'bodies.{name}: {error}') from None
 

@@ -81,14 +81,15 @@ class EstimateConfig:
         Apply the settings of one body.
 
         :param settings: ``offset`` (a transform: the base in Motive's body), and fields of
-            ``LowpassConfig`` and ``MotionConfig`` as ``lowpass.<field>``, ``motion.<field>``.
+            ``LowpassConfig`` and ``MotionConfig`` as ``lowpass.<field>``, ``motion.<field>``;
+            others are ignored.
         :returns: this configuration with these settings.
         :raises ConfigurationError: a value is not allowed.
         """
         parts: dict[str, dict[str, Any]] = {'lowpass': {}, 'motion': {}}
         for key, value in settings.items():
-            if key != 'offset':
-                section, _, leaf = key.partition('.')
+            section, _, leaf = key.partition('.')
+            if section in parts:
                 parts[section][leaf] = value
         return replace(
             self, body_from_base=settings.get('offset', self.body_from_base),
