@@ -141,7 +141,7 @@ class VrpnClient(ReconnectingClient):
         config = self._config
         own = self._listener is not None
         if config.link.connection == 'auto' and not own:
-            self._wait_for_other_client()
+            self._wait_for_earlier_request(config.link.connect_back_s)
         choice = find_transport(
             config.link.connection, self._local, (self._server_ip, self._port),
             math.inf if own else config.link.blocked_s, self._host_s())
@@ -154,17 +154,11 @@ class VrpnClient(ReconnectingClient):
                                        f'auto: a UDP request could not be remembered: {unsaved}')
         return choice
 
-    def _wait_for_other_client(self) -> None:
-        """Wait while another client of this host awaits the answer to a request."""
-        while left_s := self._left_s(self._config.link.connect_back_s):
-            self._waiting.wait(
-                self._clock.now_ns() + int(min(left_s, _REQUEST_CHECK_S) * NS_PER_S))
-
     def _request(self, server: tuple[str, int], choice: TransportChoice) -> socket.socket:
         config = self._config
         asked = config.link.connection == 'udp'
         if asked:
-            self._wait_for_earlier_request(server)
+            self._wait_for_earlier_request(config.link.blocked_s, config.link.attempt_s)
             self._before = self._memory().read()
             self._sent_s = self._host_s()
             self._memory().write(Remembered(Request.PENDING, self._sent_s))
@@ -189,20 +183,21 @@ class VrpnClient(ReconnectingClient):
         self._judge(Seen.CONNECT_BACK)
         return sock
 
-    def _wait_for_earlier_request(self, server: tuple[str, int]) -> None:
-        """Wait while an unanswered request, also of an earlier client, may block the server."""
-        report_at_ns: float = self._clock.now_ns() + self._config.link.attempt_s * NS_PER_S
-        while left_s := self._left_s(self._config.link.blocked_s):
-            now_ns = self._clock.now_ns()
-            if now_ns >= report_at_ns:
-                report_at_ns = math.inf
-                self._change(LinkState.REQUESTING,
-                             waiting_for_earlier_request(server[0], left_s), WARN)
-            self._waiting.wait(now_ns + int(min(left_s, _REQUEST_CHECK_S) * NS_PER_S))
+    def _wait_for_earlier_request(self, limit_s: float, late_s: float = math.inf) -> None:
+        """
+        Wait while the last request, of any client of this host, may still be answered.
 
-    def _left_s(self, limit_s: float) -> float:
-        """Return for how long (s) the last request, of any client, may still be answered."""
-        return self._memory().read().left_s(limit_s, self._host_s())
+        :param limit_s: longest time from a request to its answer (s).
+        :param late_s: time (s) after which the wait is reported.
+        """
+        began_ns = self._clock.now_ns()
+        while left_s := self._memory().read().left_s(limit_s, self._host_s()):
+            now_ns = self._clock.now_ns()
+            if now_ns - began_ns >= late_s * NS_PER_S:
+                late_s = math.inf
+                self._change(LinkState.REQUESTING,
+                             waiting_for_earlier_request(self._server_ip, left_s), WARN)
+            self._waiting.wait(now_ns + int(min(left_s, _REQUEST_CHECK_S) * NS_PER_S))
 
     def _report(self, change: Optional[Event]) -> None:
         super()._report(change)

@@ -7,6 +7,7 @@ from typing import NamedTuple, Optional
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
 
 from optitrack_vrpn.core.rotation import Quat, Vector
 from optitrack_vrpn.drivers.frames import Plate, PlateModel
@@ -48,17 +49,9 @@ def plate_frame(model: PlateModel) -> Optional[PlateFrame]:
 
 
 def quat_of_axes(axes: Array) -> Quat:
-    """Convert a rotation matrix to a quaternion (Shepperd's method)."""
-    trace = np.trace(axes)
-    squares = np.array((*(1.0 + 2.0 * axes[i, i] - trace for i in range(3)), 1.0 + trace))
-    k = int(np.argmax(squares))
-    x = (squares[0], axes[0, 1] + axes[1, 0], axes[0, 2] + axes[2, 0], axes[2, 1] - axes[1, 2])
-    y = (x[1], squares[1], axes[1, 2] + axes[2, 1], axes[0, 2] - axes[2, 0])
-    z = (x[2], y[2], squares[2], axes[1, 0] - axes[0, 1])
-    w = (x[3], y[3], z[3], squares[3])
-    row = np.array((x, y, z, w)[k], dtype=np.float64)
-    row /= np.linalg.norm(row)
-    return float(row[0]), float(row[1]), float(row[2]), float(row[3])
+    """Return the rotation (x, y, z, w) whose matrix has these axes as columns."""
+    x, y, z, w = Rotation.from_matrix(axes).as_quat().tolist()
+    return x, y, z, w
 
 
 def channel_order(model: PlateModel) -> Optional[tuple[int, ...]]:

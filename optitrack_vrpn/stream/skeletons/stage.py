@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from optitrack_vrpn.core.arrays import quat_multiply, quat_rotate
 from optitrack_vrpn.core.axes import AxesConfig, frame_maps
-from optitrack_vrpn.core.rotation import compose, Quat, Transform
+from optitrack_vrpn.core.rotation import compose, multiply, Quat, Transform
 from optitrack_vrpn.core.severity import ERROR, INFO, Severity, WARN
 from optitrack_vrpn.drivers.frames import Skeleton, SkeletonModel
 from optitrack_vrpn.stream.bodies.settings import BodyConfig
@@ -63,9 +63,7 @@ class Axes:
 
     def frame(self, quat_xyzw: Quat) -> Quat:
         """Convert the attitude of a frame whose own axes stay: turn it like a vector."""
-        turn = np.array(self._turn)
-        turned = quat_multiply(turn[None], np.array((quat_xyzw,)))[0]
-        return (float(turned[0]), float(turned[1]), float(turned[2]), float(turned[3]))
+        return multiply(self._turn, quat_xyzw)
 
 
 class Figure(NamedTuple):
