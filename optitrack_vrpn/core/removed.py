@@ -43,6 +43,10 @@ SETTINGS: dict[str, str] = {
     'mapper.stale_after_s': 'set mapper.max_age_s, the same age under the name of the others',
     'mapper.invalid': 'an invalid axis is NaN; datagram.header and json have validity bits',
 }
+SETTINGS.update(dict.fromkeys(
+    (f'qos.own.{name}' for name in ('reliability', 'depth', 'deadline_s', 'lifespan_s')),
+    'own is best effort with depth 1 and a deadline of 100 ms; for other qualities of service '
+    'take pose, with rates.pose and qos.*'))
 #: Values of parameters.
 VALUES: dict[str, str] = {
     'tcp:': 'use udpin or udpout of the bridge; start the simulator of ArduPilot with '

@@ -13,12 +13,12 @@ from optitrack_vrpn.node.base.tf import StaticTransformBroadcaster, tf_publisher
 from optitrack_vrpn.node.body_output import BodyOutput, sender, supports_raw_cdr, Way
 from optitrack_vrpn.node.messages import fill_transform
 from optitrack_vrpn.node.settings import NodeSettings
-from optitrack_vrpn.node.shared_output import DRAFT_QOS, POSES_QOS, SharedOutput
+from optitrack_vrpn.node.shared_output import (
+    DRAFT_QOS, OWN_QOS, POSES_QOS, SharedOutput)
 from optitrack_vrpn.node.topic_kinds import MODEL_KINDS
 from optitrack_vrpn.stream.pipeline import Pipeline
 from optitrack_vrpn.stream.roster import StampedExtras, TrackedBody
 from optitrack_vrpn.stream.server_data import MarkerCloud
-from rclpy.duration import Duration
 from rclpy.lifecycle import LifecycleNode
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from tf2_msgs.msg import TFMessage
@@ -261,15 +261,9 @@ class Publishers:
         if kind in ('rigid_body_array', 'marker_array'):
             return self._node.create_publisher(message_type, topic, DRAFT_QOS)
         settings = self.settings.qos
-        of = settings.own if kind == 'own' else settings
-        qos = QoSProfile(
-            depth=of.depth, reliability=ReliabilityPolicy.RELIABLE
-            if of.reliability == 'reliable' else ReliabilityPolicy.BEST_EFFORT)
-        if kind == 'own':
-            for name, seconds in (('deadline', settings.own.deadline_s),
-                                  ('lifespan', settings.own.lifespan_s)):
-                if seconds:
-                    setattr(qos, name, Duration(nanoseconds=round(seconds * 1e9)))
+        qos = OWN_QOS if kind == 'own' else QoSProfile(
+            depth=settings.depth, reliability=ReliabilityPolicy.RELIABLE
+            if settings.reliability == 'reliable' else ReliabilityPolicy.BEST_EFFORT)
         try:
             # The executor can call it before create_publisher returns.
             resolved = self._node.resolve_topic_name(topic)

@@ -151,23 +151,6 @@ class WorldOffset:
 
 @checked
 @dataclass(frozen=True)
-class OwnQos:
-    """Quality of service of the output ``own``."""
-
-    reliability: str = setting('best_effort', choices=('best_effort', 'reliable'), doc=(
-        'reliability of own; over WiFi, reliable repeats lost poses while newer ones wait'))
-    depth: int = setting(1, low=1, high=100000, doc='poses kept for a slow subscriber of own')
-    deadline_s: float = setting(0.1, unit='s', low=0.0, high=60.0, doc=(
-        'a subscriber that requests this deadline or a longer one is told when no pose comes for '
-        'so long; 0 offers none, which refuses it'))
-    lifespan_s: float = setting(0.0, unit='s', low=0.0, high=60.0, doc=(
-        'time after which the middleware discards a pose that was not read; it compares the '
-        'clocks of both computers, and a robot whose clock is ahead by more receives nothing; 0: '
-        'never'))
-
-
-@checked
-@dataclass(frozen=True)
 class QosSettings:
     """Quality of service of all topics with poses."""
 
@@ -177,7 +160,6 @@ class QosSettings:
         'of poses and poses_v2: best effort with a deadline of 10 ms, for Crazyswarm2; or '
         'reliable'))
     depth: int = setting(10, low=1, high=100000, doc='messages kept for a slow subscriber')
-    own: OwnQos = section(OwnQos())
 
 
 @checked

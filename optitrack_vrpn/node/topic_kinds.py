@@ -87,8 +87,8 @@ KINDS: dict[str, TopicKind] = {kind.name: kind for kind in (
         content=Content.NED, rate_hz=0.0),
     TopicKind(
         'own', 'geometry_msgs/msg/PoseStamped', '{body}/{kind}', False, Computed.SUBSCRIBED,
-        'pose in ENU for the robot itself, over WiFi: 50 Hz, best effort (`rates.own`, '
-        '`qos.own`)', 'enu', 'fill_pose', (3, 4),
+        'pose in ENU for the robot itself, over WiFi: 50 Hz (`rates.own`), best effort, '
+        'depth 1, deadline 100 ms', 'enu', 'fill_pose', (3, 4),
         content=Content.POSE, rate_hz=50.0),
     TopicKind(
         'tf', 'tf2_msgs/msg/TFMessage', '/tf', True, Computed.SUBSCRIBED,
