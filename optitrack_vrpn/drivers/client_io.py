@@ -255,19 +255,14 @@ class ReconnectingClient:
         """Resolve the server's name and choose the local address; return address and port."""
         config = self._config
         self._change(LinkState.RESOLVING, f'looking up {config.server}')
-        wake = self._waker.wake
-        lookup = Lookup(config.server, wake)
+        lookup = Lookup.of(config.server)
         late_ns = self._clock.now_ns() + _LOOKUP_NS
-        try:
-            while not lookup.finished:
-                self._waiting.wait(self._clock.now_ns() + NS_PER_S)
-                if not lookup.finished and self._clock.now_ns() >= late_ns:
-                    self._change(LinkState.RESOLVING, (
-                        f'the lookup of the name {config.server!r} has not finished: check the '
-                        'name server, or set server to an IP address, which needs no lookup'),
-                        WARN)
-        finally:
-            lookup.abandon(wake)
+        while not lookup.finished:
+            self._waiting.wait(self._clock.now_ns() + Lookup.CHECK_NS)
+            if not lookup.finished and self._clock.now_ns() >= late_ns:
+                self._change(LinkState.RESOLVING, (
+                    f'the lookup of the name {config.server!r} has not finished: check the name '
+                    'server, or set server to an IP address, which needs no lookup'), WARN)
         return self._use(lookup.address(self._link.failures))
 
     def _use(self, server_ip: str) -> tuple[str, int]:

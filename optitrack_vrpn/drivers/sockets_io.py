@@ -14,10 +14,10 @@ import struct
 import sys
 import termios
 import threading
-from typing import Callable, ClassVar, Final, NamedTuple, Optional
+from typing import ClassVar, Final, NamedTuple, Optional
 
 from optitrack_vrpn.core.errors import TransportError
-from optitrack_vrpn.core.units import NS_PER_S
+from optitrack_vrpn.core.units import NS_PER_MS, NS_PER_S
 from optitrack_vrpn.drivers.config import is_ipv4
 
 #: ioctl numbers that read the address and the netmask of a network interface (linux/sockios.h).
@@ -269,75 +269,50 @@ class Waker:
         self._writer.close()
 
 
-class _Query:
-    """One query to the system's resolver, with the callbacks that wait for its answer."""
-
-    def __init__(self) -> None:
-        self.waiting: list[Callable[[], None]] = []
-        self.addresses: list[str] = []
-        self.error = ''
-        self.finished = False
-
-
 class Lookup:
     """
     One name resolution in a separate thread, because the system call cannot be interrupted.
 
-    Lookups of the same name share one thread. The number of threads therefore stays bounded when
-    the resolver hangs and the client is started and stopped repeatedly.
+    Lookups of the same name are one: the number of threads stays bounded when the resolver hangs
+    and the client is started and stopped repeatedly. Who waits looks every ``CHECK_NS``.
 
-    :param host: name or address.
-    :param done: called once when the lookup has finished, from its thread or immediately.
+    :ivar finished: whether ``address`` can be called.
     """
 
+    #: Chosen: much less than a name server takes.
+    CHECK_NS: ClassVar[int] = 5 * NS_PER_MS
     _lock: ClassVar[threading.Lock] = threading.Lock()
-    _queries: ClassVar[dict[str, _Query]] = {}
+    _running: ClassVar[dict[str, 'Lookup']] = {}
 
-    def __init__(self, host: str, done: Callable[[], None]) -> None:
+    def __init__(self, host: str) -> None:
         self.host = host
-        if is_ipv4(host):
-            self._query = _Query()
-            self._query.addresses = [host]
-            self._query.finished = True
-            done()
-            return
-        with self._lock:
-            query = self._queries.get(host)
-            if query is None:
-                query = _Query()
-                threading.Thread(
-                    target=self._run, args=(host, query), name='vrpn lookup',
-                    daemon=True).start()
-                self._queries[host] = query
-            query.waiting.append(done)
-        self._query = query
-
-    @property
-    def finished(self) -> bool:
-        """Return whether ``address`` can be called."""
-        return self._query.finished
-
-    def abandon(self, done: Callable[[], None]) -> None:
-        """Remove the callback; the thread ends when the system's resolver returns."""
-        with self._lock:
-            if done in self._query.waiting:
-                self._query.waiting.remove(done)
+        self.finished = is_ipv4(host)
+        self._addresses = [host]
+        self._error = ''
 
     @classmethod
-    def _run(cls, host: str, query: _Query) -> None:
-        try:
-            found = socket.getaddrinfo(host, None, socket.AF_INET, socket.SOCK_STREAM)
-            query.addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
-        except OSError as error:
-            query.error = f' ({error.strerror or error})'
-        except Exception:    # UnicodeError
-            query.error = ' (it is not a valid host name)'
+    def of(cls, host: str) -> 'Lookup':
+        """Return the lookup of a name or address that runs, or begin one."""
         with cls._lock:
-            del cls._queries[host]
-            query.finished = True
-            waiting, query.waiting = query.waiting, []
-        for done in waiting:
-            done()
+            lookup = cls._running.get(host) or cls(host)
+            if not lookup.finished and host not in cls._running:
+                cls._running[host] = lookup
+                threading.Thread(target=lookup._run, name='vrpn lookup', daemon=True).start()
+        return lookup
+
+    def _run(self) -> None:
+        found: list[str] = []
+        try:
+            entries = socket.getaddrinfo(self.host, None, socket.AF_INET, socket.SOCK_STREAM)
+            found = [str(entry[4][0]) for entry in entries]
+        except OSError as error:
+            self._error = f' ({error.strerror or error})'
+        except Exception:    # UnicodeError
+            self._error = ' (it is not a valid host name)'
+        self._addresses = list(dict.fromkeys(found))
+        with self._lock:
+            del self._running[self.host]
+        self.finished = True
 
     def address(self, turn: int = 0) -> str:
         """
@@ -348,12 +323,11 @@ class Lookup:
         :returns: an IPv4 address.
         :raises TransportError: if the name has no IPv4 address.
         """
-        addresses = self._query.addresses
-        if not addresses:
+        if not self._addresses:
             raise TransportError(
-                f'the name {self.host!r} has no IPv4 address{self._query.error}: check server, or '
-                'give the IP address of the Motive PC')
-        return addresses[turn % len(addresses)]
+                f'the name {self.host!r} has no IPv4 address{self._error}: check server, or give '
+                'the IP address of the Motive PC')
+        return self._addresses[turn % len(self._addresses)]
 
 
 def local_address(server: str, port: int, interface: str) -> str:

@@ -49,12 +49,11 @@ def look_up(
             probed.addresses = (load(SOURCES[searching].probe).search(
                 waiting, own_settings(settings, searching), config.interface),)
             return
-        lookup = Lookup(config.server, waker.wake)
+        lookup = Lookup.of(config.server)
         deadline = clock.now_ns() + int(timeout_s * NS_PER_S)
         while not lookup.finished and clock.now_ns() < deadline:
-            waiting.wait(deadline)
+            waiting.wait(min(deadline, clock.now_ns() + Lookup.CHECK_NS))
         if not lookup.finished:
-            lookup.abandon(waker.wake)
             probed.name_error = (
                 f'the name {config.server!r} is not resolved within {timeout_s:g} s: the '
                 'name server does not answer')
