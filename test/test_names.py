@@ -5,7 +5,8 @@
 from hypothesis import given, strategies as st
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.names import (
-    NAME_RULES, NameTable, NameTemplates, printable, ros_name)
+    check_template, NAME_RULES, NameTable, NameTemplates, printable, ros_name)
+from optitrack_vrpn.node.settings import FrameSettings, TopicSettings
 import pytest
 from rclpy.validate_full_topic_name import validate_full_topic_name
 
@@ -102,13 +103,15 @@ def test_a_body_cannot_take_another_ones_ned_frame_or_the_worlds():
                                       '{body}/1', '{body} pose', '{body}/', '1{body}',
                                       '~{body}', '~', '/~/{body}', 'a/~/{body}', '~//{body}'])
 def test_bad_topic_templates_are_refused(template):
-    with pytest.raises(ConfigurationError, match='template of pose'):
-        NameTemplates({'pose': template}, {'body': '{body}'})
+    with pytest.raises(ConfigurationError, match='pose is'):
+        check_template(template, 'pose', True)
 
 
 def test_templates_that_make_one_name_of_two_are_refused():
-    with pytest.raises(ConfigurationError, match='two templates'):
-        NameTemplates({'pose': '{body}/pose', 'pose_ned': '{body}/pose'}, {})
+    with pytest.raises(ConfigurationError, match='not all different'):
+        TopicSettings(pose='{body}/pose', pose_ned='{body}/pose')
+    with pytest.raises(ConfigurationError, match='same as body'):
+        FrameSettings(body='{body}', body_ned='{body}')
 
 
 @given(st.text(max_size=400))

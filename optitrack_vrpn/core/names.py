@@ -133,22 +133,6 @@ class NameTemplates:
     frames: dict[str, str]
     rule: str = 'ros'
 
-    def __post_init__(self) -> None:
-        """Check all templates; the ConfigurationError has a line for each error."""
-        wrong = []
-        for what, templates in (('topic', self.topics), ('frame', self.frames)):
-            for kind, template in templates.items():
-                try:
-                    check_template(
-                        template, f'the {what} template of {kind}', what == 'topic')
-                except ConfigurationError as error:
-                    wrong.append(str(error))
-            if len(set(templates.values())) < len(templates):
-                wrong.append('two templates are equal, so that two kinds would share a name: '
-                             f'{templates}')
-        if wrong:
-            raise ConfigurationError('\n'.join(wrong))
-
 
 class BodyNames(NamedTuple):
     """
