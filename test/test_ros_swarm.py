@@ -6,7 +6,7 @@ import sys
 
 from geometry_msgs.msg import PoseArray, PoseStamped
 from hypothesis import given, strategies as st
-from optitrack_vrpn.node.shared_output import FrameCollector, NamedPose
+from optitrack_vrpn.node.shared_output import FrameCollector
 import pytest
 from rclpy.duration import Duration
 from rclpy.qos import QoSProfile, ReliabilityPolicy
@@ -23,10 +23,9 @@ def collect(collector, frames, batch=100):
     found = []
     for begin in range(0, len(samples), batch):
         for stamp, name in samples[begin:begin + batch]:
-            found.append(collector.add(
-                stamp, NamedPose(name, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0))))
+            found.append(collector.add(stamp, name, None))
         found.append(collector.complete())
-    return [(frame.stamp_ns, tuple(pose.name for pose in frame.poses))
+    return [(frame.stamp_ns, tuple(frame.samples))
             for frame in found if frame is not None]
 
 

@@ -17,7 +17,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Optional
 
 from geometry_msgs.msg import Pose
-from optitrack_vrpn.core.rotation import Quat, Vector
 from optitrack_vrpn.core.throttle import Decimator, period_ns
 from optitrack_vrpn.node import messages
 from optitrack_vrpn.node.base.cdr import stamp_bytes, time_of
@@ -31,24 +30,16 @@ from rclpy.duration import Duration
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 
 
-class NamedPose(NamedTuple):
-    """A body's name in ROS, its pose in ENU, and its name at the sender."""
-
-    name: str
-    position: Vector
-    quat_xyzw: Quat
-    sender: str = ''
-
-
 class BodyFrame(NamedTuple):
     """
-    The bodies seen at one time, by name in alphabetical order.
+    The bodies seen at one time.
 
     :ivar stamp_ns: capture time (ns).
+    :ivar samples: by name in ROS, in alphabetical order.
     """
 
     stamp_ns: int
-    poses: list[NamedPose]
+    samples: dict[str, Sample]
 
 
 class FrameCollector:
@@ -61,7 +52,7 @@ class FrameCollector:
     def __init__(self, rate_hz: float) -> None:
         self._decimator = Decimator(period_ns(rate_hz))
         self._stamp_ns = -1
-        self._poses: dict[str, NamedPose] = {}
+        self._samples: dict[str, Sample] = {}
         self._before: frozenset[str] = frozenset()
         self._wanted = False
         self._done = True
@@ -70,7 +61,7 @@ class FrameCollector:
         """Change the rate from the next frame on."""
         self._decimator.retime(period_ns(rate_hz))
 
-    def add(self, stamp_ns: int, pose: NamedPose) -> Optional[BodyFrame]:
+    def add(self, stamp_ns: int, name: str, sample: Sample) -> Optional[BodyFrame]:
         """
         Add a sample.
 
@@ -82,30 +73,30 @@ class FrameCollector:
             ended = self._end()
             self._begin(stamp_ns)
         if self._wanted:
-            self._poses[pose.name] = pose
+            self._samples[name] = sample
         return ended
 
     def complete(self) -> Optional[BodyFrame]:
         """Return the present frame if it has all bodies of the previous; call after a batch."""
-        if self._done or not self._before or not self._before <= self._poses.keys():
+        if self._done or not self._before or not self._before <= self._samples.keys():
             return None
         return self._end()
 
     def _begin(self, stamp_ns: int) -> None:
         self._stamp_ns = stamp_ns
-        self._poses = {}
+        self._samples = {}
         self._wanted = self._decimator.take(stamp_ns)
         self._done = not self._wanted
 
     def _end(self) -> Optional[BodyFrame]:
         """End the present frame; a body that arrives later belongs to no frame."""
-        poses = self._poses
-        if self._wanted and poses:
-            self._before = frozenset(poses)
-        if self._done or not poses:
+        samples = self._samples
+        if self._wanted and samples:
+            self._before = frozenset(samples)
+        if self._done or not samples:
             return None
         self._done = True
-        return BodyFrame(self._stamp_ns, [poses[name] for name in sorted(poses)])
+        return BodyFrame(self._stamp_ns, dict(sorted(samples.items())))
 
 
 #: Quality of service of ``poses`` by the parameter ``qos.poses``.
@@ -215,9 +206,8 @@ class SharedOutput:
         frames = []
         for sample in samples:
             names = sample.channel.names
-            pose = NamedPose(
-                names.title or names.ros, sample.position, sample.quat_xyzw, names.motive)
-            frames.append(self._collector.add(sample.frame_ns, pose))
+            frames.append(self._collector.add(
+                sample.frame_ns, names.title or names.ros, sample))
         frames.append(self._collector.complete())
         newest_ns = samples[-1].frame_ns if samples else 0
         for frame in frames:
@@ -231,9 +221,9 @@ class SharedOutput:
         stamp_ns = frame.stamp_ns
         cloud = next((one for one in self._seen if one.stamp_ns == stamp_ns), None)
         times = next((one for one in self._times if one.stamp_ns == stamp_ns), None)
-        poses = [messages.Posed(
-            one.name, set_pose(Pose(), one.position, one.quat_xyzw), one.sender, cloud)
-            for one in frame.poses]
+        poses = [messages.Posed(name, set_pose(Pose(), one.position, one.quat_xyzw),
+                                one.channel.names.motive, cloud)
+                 for name, one in frame.samples.items()]
         self._send(ARRAYS, (poses, times), stamp_ns, clock, allowance_ns)
 
     def publish_markers(
