@@ -9,6 +9,7 @@ import heapq
 from typing import cast, NamedTuple, Optional, Protocol, Union
 
 import numpy as np
+from optitrack_vrpn.core.rotation import IDENTITY
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.drivers.frames import Body as Pose, Motion as Derivative, Quaternion, Vector
 from optitrack_vrpn.sim.faults import DropFrames, frame_at, Frames, Restart, SwapLabels
@@ -46,7 +47,6 @@ class SimSample(NamedTuple):
     velocity: Vector
     acceleration: Vector
     turn: Quaternion
-    turn_change: Quaternion
     silent: bool
     lost: bool
 
@@ -125,7 +125,7 @@ class World:
                 reports += (
                     Derivative(name, 0, stamp_ns, True, sample.velocity, sample.turn, dt),
                     Derivative(
-                        name, 0, stamp_ns, False, sample.acceleration, sample.turn_change, dt))
+                        name, 0, stamp_ns, False, sample.acceleration, IDENTITY, dt))
         return SimFrame(number, reports, copies, frozenset(lost))
 
     def _frame_effects(self, number: int) -> tuple[int, list[str]]:
@@ -152,8 +152,7 @@ class World:
         position, quat_xyzw = apply_faults(
             body.faults, held, self._rate, position, quat_xyzw)
         turn = quat_from_rotation_vector(state.angular_velocity / self._rate)
-        identity = np.broadcast_to(np.array((0.0, 0.0, 0.0, 1.0)), turn.shape)
-        columns = (position, quat_xyzw, state.velocity, state.acceleration, turn, identity)
+        columns = (position, quat_xyzw, state.velocity, state.acceleration, turn)
         rows = zip(*([tuple(row) for row in column.tolist()] for column in columns),
                    silent.tolist(), lost.tolist())
         return [SimSample(*row) for row in rows]
