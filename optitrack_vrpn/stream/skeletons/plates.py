@@ -7,10 +7,9 @@ from typing import NamedTuple, Optional
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial.transform import Rotation
-
 from optitrack_vrpn.core.rotation import Quat, Vector
 from optitrack_vrpn.drivers.frames import Plate, PlateModel
+from scipy.spatial.transform import Rotation
 
 Array = NDArray[np.float64]
 _PARTS = ('fx', 'fy', 'fz', 'mx', 'my', 'mz')
