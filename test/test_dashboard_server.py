@@ -217,6 +217,7 @@ def handshake(served):
     return plain
 
 
+@pytest.mark.timed
 def test_a_client_that_stops_reading_is_cut_and_disturbs_nobody(served):
     silent = handshake(served)    # reads nothing, and answers no ping
 

@@ -112,6 +112,7 @@ def test_a_node_of_this_package_is_read_at_30_hz_and_need_not_publish_on_tf(serv
     assert (stamps[-1] - stamps[0]) / (len(stamps) - 1) > 32e6
 
 
+@pytest.mark.timed
 def test_a_killed_node_has_no_body_that_is_live_or_waits(served):
     with Observer() as observer:
         published = Published(observer.node, ['drone'])

@@ -82,5 +82,5 @@ def test_it_ends_at_once_although_a_client_on_tcp_does_not_read():
             began = time.monotonic()
             tool.send_signal(signal.SIGINT)
             code, _, err = end(tool)
-            assert time.monotonic() - began < 2.0
+            assert time.monotonic() - began < 10.0    # it would wait for ever
     assert code == 0 and 'Traceback' not in err
