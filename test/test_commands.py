@@ -15,6 +15,7 @@ from optitrack_vrpn import __version__, RUNS
 from optitrack_vrpn.cli.command_io import NOT_ROS
 from optitrack_vrpn.cli.rows_io import tools
 import pytest
+from recording_kit import BEGIN_NS, write_poses
 
 ROOT = Path(__file__).resolve().parent.parent
 TOOLS = tools()
@@ -79,6 +80,8 @@ def test_a_wrong_option_is_one_line(name, monkeypatch, capsys):
     ('parameters --node gantry_control', "did you mean 'gantry_controller'?"),
     ('export take -o x --formt csv', "there is no option --formt; did you mean '--format'?"),
     ('topics /a /b', "there is one argument too many: '/b'"),
+    ("record -o x --topic ''", 'contains an empty pattern'),
+    ('record -o x --bodies a,,b', 'contains an empty pattern'),
     ('report', 'required: ')])
 def test_a_wrong_word_is_one_line_with_what_is_allowed(line, said, monkeypatch, capsys):
     code, out, err = run_here(shlex.split(line), monkeypatch, capsys)
@@ -104,6 +107,21 @@ def test_a_missing_parameter_file_is_one_line_that_names_it(node):
     assert (done.returncode, done.stdout) == (64, ''), done.stderr
     said, = done.stderr.splitlines()
     assert said.startswith(f'{node}: ') and 'no/such' in said and 'Errno' not in said
+
+
+@pytest.mark.parametrize('line', [
+    pytest.param('record -o {}', marks=pytest.mark.ros), 'record --raw -o {}/a.mcap',
+    'report --force {}/a.csv -o {}/a.csv', 'export {} -o {}/a.mcap'])
+def test_an_output_that_is_there_is_refused_in_one_line_that_names_it(line, tmp_path):
+    write_poses(tmp_path / 'a', [('/drone/pose', BEGIN_NS, BEGIN_NS, (0, 0, 0), (0, 0, 0, 1))])
+    (tmp_path / 'a' / 'a.csv').write_text('Format Version,1.23')
+    before = {path: path.read_bytes() for path in (tmp_path / 'a').iterdir()}
+    done = subprocess.run([sys.executable, '-m', 'optitrack_vrpn', *shlex.split(
+        line.replace('{}', str(tmp_path / 'a')))], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (64, ''), done.stderr
+    said, = done.stderr.splitlines()
+    assert said.startswith(f'{line.partition(" ")[0]}: ') and str(tmp_path) in said
+    assert before == {path: path.read_bytes() for path in (tmp_path / 'a').iterdir()}
 
 
 #: A command that ends by itself and one that does not, in the modules that all commands load.

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the dashboard decides: who may do what, what is live, findings, answers to commands."""
 
-import asyncio
 import math
 import struct
 from types import SimpleNamespace
@@ -14,7 +13,6 @@ from optitrack_vrpn.takes.dashboard.access import Access, Right
 from optitrack_vrpn.takes.dashboard.causes import FindingLog, page_findings
 from optitrack_vrpn.takes.dashboard.control import ControlLog, System
 from optitrack_vrpn.takes.dashboard.lab import FORCE, Lab, line_frame, plate_lines
-from optitrack_vrpn.takes.dashboard.takes_io import Takes, unstamped
 import pytest
 
 OK, WARN, ERROR, STALE = range(4)
@@ -304,22 +302,3 @@ def test_a_command_of_another_tool_is_shown_with_its_sender():
     log.record(ack('optitrack', Kind.ACK_STOP), 5.01, 0)
     row, = log.rows(5.1)
     assert row['kind'] == 'STOP' and row['by'] == 'rqt\\n (ROS)' and len(row['answers']) == 1
-
-
-def test_a_recorder_that_cannot_be_started_leaves_the_page_free_to_try_again(tmp_path):
-    (tmp_path / 'file').write_text('')
-    takes = Takes(tmp_path / 'file' / 'takes', lambda: None)
-
-    async def twice():
-        return [await takes.start('take', 'Ada'), await takes.start('take', 'Bob'),
-                await takes.stop()]
-    first, second, stopped = asyncio.run(twice())
-    assert first.startswith('cannot record: ') and second == first
-    assert stopped == 'nothing is being recorded'
-
-
-@pytest.mark.parametrize(('line', 'text'), [
-    ('[ERROR] [1795905950.155680377] [record]: 3 messages were lost [cf1]',
-     '3 messages were lost [cf1]'), ('record: no space left', 'record: no space left')])
-def test_the_page_shows_what_a_recorder_says_without_the_stamp_of_its_log(line, text):
-    assert unstamped(line) == text

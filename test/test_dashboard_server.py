@@ -17,6 +17,7 @@ import time
 from dashboard_kit import aiohttp, connect, run, Served, until
 import pytest
 from rosgraph import NodeProcess
+from server_kit import free_port
 
 MARKUP = '<img/src=x/onerror=alert(1)>'
 TOKEN = 'correct-horse'
@@ -246,26 +247,42 @@ def test_the_demo_serves_the_page():
         assert demo.process.wait(60.0) == 0
 
 
-def test_a_recording_is_shown_to_all_and_assessed(served):
+def test_record_starts_the_recorder_alone_is_shown_to_all_and_the_take_is_assessed(served):
+    pytest.importorskip('mocap4r2_control_msgs.msg', reason='control messages')
+
     async def work(session):
         async with connect(session, served) as first, connect(session, served) as second:
-            for page, by in ((first, 'Ada'), (second, 'Bob')):    # at once: one recorder
-                await page.send_json({
-                    'type': 'record', 'id': 'r', 'on': True, 'session': 'a/../b', 'by': by})
-            await until(first, lambda one: one['id'] == 'r', 'sent')
-            refused = await until(second, lambda one: one['id'] == 'r', 'refused')
-            assert 'is being recorded' in refused['text']
-            active = (await until(second, lambda one: one['recording']['active']))[
-                'recording']['active']
-            await until(second, lambda one: one['recording']['active']['seconds'] > 3.0)
-            assert re.fullmatch(r'a_+\.*_*b_\d{8}-\d{6}', active['name']), active
-            assert active['by'].startswith('Ada (')
-            await second.send_json({'type': 'record', 'id': 's', 'on': False})
-            take, = (await until(first, lambda one: one['recording']['takes'] and one[
-                'recording']['takes'][0]['level']))['recording']['takes']
-            assert take['name'] == active['name'] and take['verdict']
-            assert take['seconds'] is not None
-            async with session.get(f'{served.origin}/takes/{take["name"]}/report') as answer:
+            record = {'type': 'record', 'id': 'r', 'on': True, 'session': 'a/../b', 'by': 'Ada'}
+            await first.send_json(record)
+            refused = await until(first, lambda one: one['id'] == 'r', 'refused')
+            assert 'record --control' in refused['text']
+            folder = (await until(first, lambda one: True))['recording']['folder']
+            with NodeProcess('-p', f'port:={free_port()}', '-p', 'autostart:=true'), \
+                    NodeProcess('--control', '-o', folder, tool='record', ros=False) as recorder:
+                await asyncio.gather(*(until(page, lambda one: sorted(
+                    system['state'] for system in one['control']['systems']) == [
+                        'active', 'inactive']) for page in (first, second)))
+                await first.send_json(record)
+                active, _ = await asyncio.gather(*(until(page, lambda one: one['recording'][
+                    'active'] and one['recording']['active']['seconds'] > 3.0)
+                    for page in (first, second)))
+                name = active['recording']['active']['name']
+                assert re.fullmatch(r'a_+\.*_*b_\d{8}-\d{6}', name), name
+                sent, = active['control']['commands']
+                assert sent['by'].startswith('Ada (')
+                await second.send_json({**record, 'on': False})
+                found, _ = await asyncio.gather(
+                    until(first, lambda one: one['recording']['takes']
+                          and one['recording']['takes'][0]['level']),
+                    until(second, lambda one: one['recording']['takes']))
+                assert found['recording']['recorder'] == 'inactive'
+                assert [[answer['system'] for answer in command['answers']]
+                        for command in found['control']['commands']] == [['recorder']] * 2
+                assert 'active' in [one['state'] for one in found['control']['systems']]
+                assert recorder.end()[0] == 0
+            take, = found['recording']['takes']
+            assert take['name'] == name and take['verdict'] and take['seconds'] is not None
+            async with session.get(f'{served.origin}/takes/{name}/report') as answer:
                 assert answer.status == 200
                 script, = re.findall('<script>(.*?)</script>', await answer.text(), re.S)
                 policy = dict(part.split(' ', 1) for part in answer.headers[

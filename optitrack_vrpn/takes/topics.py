@@ -4,12 +4,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 import re
-
-from optitrack_vrpn.core.errors import ConfigurationError
 
 #: Types with one topic per body; the body is the topic's name without its last part.
 BODY_TYPES = frozenset((
@@ -34,16 +32,6 @@ class TopicChoice:
 
     bodies: tuple[str, ...] = ()
     topics: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        """
-        Check the patterns.
-
-        :raises ConfigurationError: if a pattern is empty.
-        """
-        for pattern in (*self.bodies, *self.topics):
-            if not pattern.strip():
-                raise ConfigurationError('a pattern of bodies or topics is empty')
 
     def wants(self, topic: str, type_name: str) -> bool:
         """Return whether a topic is recorded; a hidden one only if a pattern asks for it."""
@@ -90,8 +78,3 @@ def safe_name(text: str) -> str:
     :returns: letters, digits, _ . and -, at most 60 of them; '' if none remain.
     """
     return _UNSAFE.sub('_', text).strip('._')[:60]
-
-
-def merged(patterns: Sequence[str]) -> tuple[str, ...]:
-    """Split patterns at commas, which the command line allows."""
-    return tuple(part.strip() for text in patterns for part in text.split(',') if part.strip())

@@ -15,6 +15,8 @@ from optitrack_vrpn.core.names import printable
 #: Time after which a missing answer is reported (s); later answers still count for this long (s).
 #: Chosen: systems acknowledge within milliseconds, a slow transition takes a second.
 NO_ANSWER_S, _LATE_S = 2.0, 30.0
+#: Begin of the names of systems that record: the name of the node of ``record --control``.
+RECORDER = 'recorder'
 #: Chosen: commands that the page lists.
 _KEPT = 20
 
@@ -58,6 +60,17 @@ class ControlLog:
     def __init__(self) -> None:
         self.systems: dict[str, System] = {}
         self._sent: deque[Sent] = deque(maxlen=_KEPT)
+
+    @property
+    def recorders(self) -> tuple[str, ...]:
+        """Return the names of the recorders that listen."""
+        return tuple(name for name, one in self.systems.items()
+                     if name.startswith(RECORDER) and one.heard and not one.gone)
+
+    @property
+    def recording(self) -> bool:
+        """Return whether a recorder is active."""
+        return any(self.systems[name].state == 'active' for name in self.recorders)
 
     def add(self, kind: Kind, session_id: str, addressed: tuple[str, ...], by: str, at: float,
             clock_ns: int) -> None:

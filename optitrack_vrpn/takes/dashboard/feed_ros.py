@@ -333,22 +333,25 @@ class Feed:
 
     # -- mocap control -------------------------------------------------------------------------
 
-    def command(self, kind: Kind, session_id: str, by: str, now: float) -> str:
+    def command(
+        self, kind: Kind, session_id: str, by: str, now: float, systems: Sequence[str] = (),
+    ) -> str:
         """
-        Send a command to all systems.
+        Send a command.
 
+        :param systems: names of the systems that it addresses; all without any.
         :returns: '' or why it was not sent.
         """
         if not self._lines:
             return self.control_problem
-        if kind is Kind.STOP and self.armed:
+        if kind is Kind.STOP and self.armed and not systems:
             return f'STOP is refused: {self.armed}'
         stamp = self._node.get_clock().now()
         self._own_stamps.add(stamp.nanoseconds)
-        self._control.add(kind, session_id, (), by, now, stamp.nanoseconds)
+        self._control.add(kind, session_id, tuple(systems), by, now, stamp.nanoseconds)
         for line in self._lines:
             line.publisher.publish(line.dialect.write(
-                kind, stamp.to_msg(), self._node.get_name(), session_id, []))
+                kind, stamp.to_msg(), self._node.get_name(), session_id, list(systems)))
         self._due[2] = now + 0.2    # states follow the command
         return ''
 

@@ -128,6 +128,7 @@ class Dashboard:
         while not stop.is_set():
             now = time.monotonic()
             self._dirty |= self._feed.poll(now)
+            self._takes.update(self._control.recording, now)
             fresh = self._lab.newest_at == now
             if self._clients:
                 if fresh or now - frame_at >= _IDLE_S:
@@ -147,7 +148,7 @@ class Dashboard:
             await asyncio.sleep(max(rest - (time.monotonic() - now), 0.002))
 
     async def close(self) -> None:
-        """Close all connections, the recorder and the node."""
+        """Close all connections, end the reports and the node."""
         for client in list(self._clients):
             client.cut()
         if self._runner is not None:
@@ -161,6 +162,11 @@ class Dashboard:
     def _changed(self) -> None:
         self._dirty = True
 
+    def _recorder(self) -> str:
+        """Return the state of the recorders; '' without one."""
+        return ('active' if self._control.recording else 'inactive') if (
+            self._control.recorders) else ''
+
     def _state(self, now: float) -> dict[str, Any]:
         """Return the content of a snapshot."""
         return {
@@ -173,7 +179,7 @@ class Dashboard:
                 'vehicles': self._feed.vehicles,
                 'systems': [vars(one) for one in self._control.systems.values()],
                 'commands': self._control.rows(now)},
-            'recording': self._takes.status()}
+            'recording': {**self._takes.status(), 'recorder': self._recorder()}}
 
     # -- requests ------------------------------------------------------------------------------
 
@@ -310,14 +316,14 @@ class Dashboard:
             client.markers = message['on']
             self._watch()
         elif kind in ('start', 'stop', 'record') and valid(message):
-            problem = await self._command(client, kind, message)
+            problem = self._command(client, kind, message)
             await client.send({
                 'type': 'refused' if problem else 'sent', 'id': message['id'], 'text': problem})
         else:
             return False
         return True
 
-    async def _command(self, client: PageClient, kind: str, message: dict[str, Any]) -> str:
+    def _command(self, client: PageClient, kind: str, message: dict[str, Any]) -> str:
         """
         Execute a command of a page.
 
@@ -330,8 +336,11 @@ class Dashboard:
         session = message.get('session', '').strip()
         self._dirty = True
         if kind == 'record':
-            return await (self._takes.start(session, by) if message.get('on')
-                          else self._takes.stop())
+            recorders = self._control.recorders
+            if not recorders:
+                return 'no recorder listens to mocap control: start record --control'
+            return self._feed.command(Kind.START if message.get('on') else Kind.STOP, session, by,
+                                      time.monotonic(), recorders)
         return self._feed.command(
             Kind.START if kind == 'start' else Kind.STOP, session, by, time.monotonic())
 

@@ -17,13 +17,21 @@ from optitrack_vrpn.cli.terminal_io import Progress
 from optitrack_vrpn.core.names import counted
 from optitrack_vrpn.drivers.table import AUTO, SOURCES
 from optitrack_vrpn.takes.record.bag_io import recover
-from optitrack_vrpn.takes.topics import merged, TopicChoice
+from optitrack_vrpn.takes.topics import TopicChoice
 
 _MEGABYTE = 1_000_000
 #: Chosen: duration of a capture (s): enough for clocks and rates, some megabytes.
 _CAPTURE_S = 60.0
 #: Chosen: period (s) of status lines if the output is not a terminal.
 _LINE_S = 10
+
+
+def patterns(text: str) -> list[str]:
+    """Parse patterns of names, separated by commas."""
+    found = [part.strip() for part in text.split(',')]
+    if not all(found):
+        raise argparse.ArgumentTypeError(f'{text!r} contains an empty pattern')
+    return found
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -37,9 +45,9 @@ def make_parser() -> argparse.ArgumentParser:
                         '--raw a file .mcap')
     parser.add_argument('--seconds', type=duration, default=0.0, metavar='N',
                         help='end after this time')
-    parser.add_argument('--bodies', action='append', default=[], metavar='PATTERN',
+    parser.add_argument('--bodies', action='extend', type=patterns, default=[], metavar='PATTERN',
                         help='record only these bodies, as in drone*; may be repeated')
-    parser.add_argument('--topic', action='append', default=[], metavar='PATTERN',
+    parser.add_argument('--topic', action='extend', type=patterns, default=[], metavar='PATTERN',
                         help='record this topic too, whatever its type; may be repeated')
     parser.add_argument('--control', action='store_true',
                         help='wait for START of mocap control; each session has its own folder')
@@ -148,7 +156,7 @@ def _record(arguments: argparse.Namespace, ros_arguments: Sequence[str]) -> int:
 
     config = RecorderConfig(
         arguments.output, arguments.control,
-        TopicChoice(merged(arguments.bodies), merged(arguments.topic)), arguments.compression,
+        TopicChoice(tuple(arguments.bodies), tuple(arguments.topic)), arguments.compression,
         round(arguments.min_free * _MEGABYTE))
     try:
         return record(config, arguments.control, arguments.seconds, ['record', *ros_arguments],

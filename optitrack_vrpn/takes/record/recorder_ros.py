@@ -141,9 +141,7 @@ class Recorder(ControlledLifecycleNode):
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Open the file and start recording."""
         if self._intake is not None and self._intake.fault:
-            self._fault = self._intake.fault
-            self.get_logger().error(f'cannot record: {self._fault}')
-            return TransitionCallbackReturn.FAILURE
+            return self._refuse(self._intake.fault)
         pending = self.mocap_control.pending
         session = pending.session_id if pending is not None else ''
         self._folder = self._config.folder
@@ -152,9 +150,7 @@ class Recorder(ControlledLifecycleNode):
         try:
             writer = BagWriter(self._folder, self._config.compression)
         except OptitrackVrpnError as error:
-            self._fault = str(error)
-            self.get_logger().error(f'cannot record: {error}')
-            return TransitionCallbackReturn.FAILURE
+            return self._refuse(str(error))
         assert self._intake is not None
         self._intake.restart()
         self._session, self._steps = session, ClockSteps()
@@ -174,6 +170,13 @@ class Recorder(ControlledLifecycleNode):
         self.get_logger().info(
             f'recording {counted(len(readers), "topic")} to {self._folder}')
         return super().on_activate(state)
+
+    def _refuse(self, why: str) -> TransitionCallbackReturn:
+        """Note why there is no recording; the caller of a single one prints it."""
+        self._fault = why
+        if self._config.sessions:
+            self.get_logger().error(f'cannot record: {why}')
+        return TransitionCallbackReturn.FAILURE
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Close the file."""

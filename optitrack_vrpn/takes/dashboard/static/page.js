@@ -155,7 +155,7 @@ function showButtons(now, allowed) {
   const {systems = [], armed = ''} = page.state ? page.state.control : {};
   const here = systems.filter(one => !one.gone);
   const all = here.length > 0 && here.every(one => one.state === 'active');
-  $('record').disabled = !allowed;
+  $('record').disabled = !allowed || !page.state.recording.recorder;
   $('start').disabled = !allowed || all;
   $('start').title = all ? 'all systems are active' : '';
   $('stop').disabled = !allowed || armed !== '';
@@ -265,13 +265,15 @@ function showControl({problem, systems, commands, vehicles}) {
       ? make('div', {className: 'dim'}, 'sent; no known system was addressed') : null)));
 }
 
-function showTakes({active, problem, takes, folder}) {
-  $('record').textContent = active ? active.stopping ? 'Closing …' : 'Stop recording' : 'Record';
-  $('record').classList.toggle('on', Boolean(active));
-  $('recording').hidden = !active && !problem;
-  $('recording').className = active ? 'on' : 'bad';
-  $('recording').textContent = active
-    ? `Recording ${active.name} for ${seconds(active.seconds)}, ${active.megabytes} MB, started by ${active.by}` : problem;
+function showTakes({active, recorder, takes, folder}) {
+  const on = recorder === 'active';
+  $('record').textContent = on ? 'Stop recording' : 'Record';
+  $('record').classList.toggle('on', on);
+  $('recording').hidden = !on && Boolean(recorder);
+  $('recording').className = on ? 'on' : 'dim';
+  $('recording').textContent = active ? `Recording ${active.name} for ${seconds(active.seconds)}, ${active.megabytes} MB`
+    : on ? `A recorder records, but not into the folder ${folder}`
+      : `To record from this page: ros2 run optitrack_vrpn record --control -o ${folder}`;
   fill($('list'), takes.length ? takes.map(take => make('li', {className: take.level || 'dim'},
     make('span', {className: 'mark', ariaLabel: take.level || 'not assessed'}, MARK[take.level] || '·'),
     make('div', {}, page.you.control || take.level
@@ -379,7 +381,7 @@ $('start').onclick = () => command('start');
 $('stop').onclick = () => { page.stopUntil = performance.now() + CONFIRM_MS; tick(); };
 $('stop-now').onclick = () => { page.stopUntil = 0; command('stop'); tick(); };
 $('stop-not').onclick = () => { page.stopUntil = 0; tick(); };
-$('record').onclick = () => command('record', {on: !page.state.recording.active});
+$('record').onclick = () => command('record', {on: page.state.recording.recorder !== 'active'});
 $('commands').onsubmit = event => event.preventDefault();
 $('fit').onclick = () => { follow(0); view.fit(); };
 $('top').onclick = () => view.top();
