@@ -165,7 +165,7 @@ def feed(arguments, take):
     writer = BagWriter(take, arguments.compression)
     channels = [add_topic(writer, topic(f'/body_{i}/pose'), i + 1)
                 for i in range(arguments.bodies)]
-    spool = Spool(writer, take, lambda m: len(m.data) + 64, min_free=100 << 20)
+    spool = Spool(writer, take, min_free=100 << 20)
     spool.start()
     period_ns = round(1e9 / arguments.rate)
     base_ns = time.time_ns()

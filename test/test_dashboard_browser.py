@@ -260,6 +260,15 @@ def test_a_report_that_is_opened_through_the_dashboard_can_be_zoomed(tmp_path):
             wait_until(lambda: online(page), 20.0, 'a connection')
             page.get(f'{served.origin}/takes/take/report')
             eventually(page, 'h1', 'take')
+            assert page.execute_script("""
+                return [...document.querySelectorAll('.grid')].flatMap(grid => {
+                  const ends = {};
+                  for (const one of [...grid.children].map(each => each.getBoundingClientRect()))
+                    ends[one.top] = Math.max(ends[one.top] || 0, one.right);
+                  const right = grid.getBoundingClientRect().right;
+                  return grid.children.length < 2 ? []
+                    : Object.values(ends).map(end => right - end);
+                }).every(rest => Math.abs(rest) < 2)"""), 'no row has an empty part'
             page.execute_script("""
                 [...document.querySelectorAll('figure')].find(
                   figure => figure.querySelector('figcaption').innerText.startsWith('Position')

@@ -7,7 +7,7 @@ from optitrack_vrpn.takes.evaluate.evaluation_odometry import evaluate_odometry
 from optitrack_vrpn.takes.trajectory import Trajectory
 import pytest
 from scipy.spatial.transform import Rotation
-from test_recording_evaluation import check_calibration, recording
+from test_recording_evaluation import check_calibration, OFFSET_S, recording
 
 
 def keys(found):
@@ -34,13 +34,17 @@ def test_the_size_of_an_odometry_is_estimated_with_its_deviation(size, expected)
     check_calibration(found.hand_eye, 1e6, 0.15, 0.002)
 
 
-def test_the_size_holds_within_its_deviation_in_different_motions():
+def test_size_and_offset_hold_within_their_deviations_in_different_motions():
     errors = []
     for seed in range(8):
         reference, estimate = recording(100 + seed, duration_s=15.0)
         hand_eye = evaluate_odometry(reference, estimate).hand_eye
-        errors.append(abs(np.log(hand_eye.size)) / hand_eye.size_std)
-    assert np.mean(np.array(errors) < 2.0) >= 0.8 and max(errors) < 4.0
+        assert hand_eye.offset_std_s < 1e-3
+        errors.append((np.log(hand_eye.size) / hand_eye.size_std,
+                       (hand_eye.offset_ns * 1e-9 - OFFSET_S) / hand_eye.offset_std_s))
+    errors = np.abs(errors)
+    assert (np.mean(errors < 2.0, axis=0) >= 0.8).all() and errors.max() < 4.0
+    assert (errors > 0.05).mean() > 0.5, 'the deviations are not far larger than the errors'
 
 
 def test_a_body_that_only_turns_determines_no_size():

@@ -159,7 +159,7 @@ from optitrack_vrpn.takes.mcap_format import Message
 from recording_kit import add_topic, pose_cdr, topic
 writer = BagWriter(Path(sys.argv[1]))
 channel = add_topic(writer, topic('/wand/pose'))
-spool = Spool(writer, Path(sys.argv[1]), lambda m: len(m.data))
+spool = Spool(writer, Path(sys.argv[1]))
 spool.start()
 while True:
     now = time.time_ns()

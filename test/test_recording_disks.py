@@ -22,10 +22,6 @@ pytest.importorskip('mcap.reader', reason='an independent reader')
 pytest.importorskip('rosbags', reason='an independent reader')
 
 
-def spooled(writer, folder, **kwargs):
-    return Spool(writer, folder, lambda message: len(message.data), **kwargs)
-
-
 @contextmanager
 def small_disk(folder, size='2m'):
     """Mount a tmpfs, where that is allowed."""
@@ -44,7 +40,7 @@ def recording(disk, **settings):
     """Record on a disk; give the writer and the spool."""
     writer = BagWriter(disk / 'take', 'none')
     add_topic(writer, topic('/a'))
-    spool = spooled(writer, disk, **settings)
+    spool = Spool(writer, disk, **settings)
     spool.start()
     return writer, spool
 
@@ -69,7 +65,7 @@ def test_a_nearly_full_disk_ends_the_recording_cleanly(tmp_path):
 
 
 def test_messages_after_the_end_were_not_dropped_by_a_slow_disk(tmp_path):
-    spool = spooled(BagWriter(tmp_path / 'take', 'none'), tmp_path, min_free=1,
+    spool = Spool(BagWriter(tmp_path / 'take', 'none'), tmp_path, min_free=1,
                     free_bytes=lambda: 0)
     spool.put(random_messages(10))
     spool.start()
@@ -131,7 +127,7 @@ class Full:
 def test_a_bug_in_the_notes_is_reported(tmp_path):
     def notes():
         raise RuntimeError('no notes')
-    spool = spooled(BagWriter(tmp_path / 'take', 'none'), tmp_path, notes=notes)
+    spool = Spool(BagWriter(tmp_path / 'take', 'none'), tmp_path, notes=notes)
     spool.start()
     assert 'no notes' in spool.stop()
 
@@ -141,7 +137,7 @@ def test_a_bug_in_the_notes_is_reported(tmp_path):
 def test_a_removed_or_renamed_recording_ends_with_the_reason(tmp_path, name, rename):
     """Linux continues to write to a removed file, whose content is lost when it is closed."""
     made = tmp_path / name
-    spool = spooled(BagWriter(made, 'none'), tmp_path)
+    spool = Spool(BagWriter(made, 'none'), tmp_path)
     spool.start()
     if rename:
         made.rename(tmp_path / 'better')
@@ -182,8 +178,8 @@ class SlowWriter:
 
 def test_a_slow_disk_holds_nothing_up_and_drops_are_counted(tmp_path):
     writer = SlowWriter()
-    size = len(message(0).data)
-    spool = spooled(writer, tmp_path, max_waiting=1001 * size)
+    size = len(message(0).data) + 64    # that of its object
+    spool = Spool(writer, tmp_path, max_waiting=1001 * size)
     spool.start()
     began = time.monotonic()
     for number in range(0, 5000, 8):
@@ -201,7 +197,7 @@ def test_a_slow_disk_holds_nothing_up_and_drops_are_counted(tmp_path):
 def test_a_message_larger_than_the_queue_is_recorded(tmp_path):
     writer = BagWriter(tmp_path / 'take', 'none')
     add_topic(writer, topic('/a'))
-    spool = spooled(writer, tmp_path, max_waiting=1000)
+    spool = Spool(writer, tmp_path, max_waiting=1000)
     spool.put([message(0)])
     spool.put([message(1)._replace(data=bytes(5000))])
     spool.start()
@@ -211,7 +207,7 @@ def test_a_message_larger_than_the_queue_is_recorded(tmp_path):
 
 def test_a_disk_that_hangs_at_the_end_is_given_up(tmp_path):
     writer = SlowWriter()
-    spool = spooled(writer, tmp_path)
+    spool = Spool(writer, tmp_path)
     spool.start()
     spool.put([message(0)])
     assert 'record --recover' in spool.stop(patience_s=0.1)

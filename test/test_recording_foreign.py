@@ -372,7 +372,7 @@ def test_the_decoder_finds_what_another_serialiser_wrote():
         make('diagnostic_msgs/KeyValue', 'key', 'v' * i)] * i) for i in range(3)]
     message = make('diagnostic_msgs/DiagnosticArray', header(BEGIN_NS), status)
     for text in (definition_of(kind), ''):    # Humble's sqlite3 has no definitions
-        found = decode(cdr(message), parse_definition(kind, text), kind.replace('/msg/', '/'))
-        assert [[pair['value'] for pair in found['status'][i].get('values', {}).values()]
+        found = decode(cdr(message), parse_definition(kind, text), kind)
+        assert [[pair['value'] for pair in found['status'][i]['values'].values()]
                 for i in range(3)] == [[], ['v'], ['vv', 'vv']]
         assert found['header']['stamp']['nanosec'] == BEGIN_NS % 10**9

@@ -152,6 +152,37 @@ def test_the_page_tells_when_and_where_and_links_to_the_timeline(tmp_path, capsy
     assert f'<i id="{anchor[1]}" class="error"' in page
 
 
+def test_the_page_tells_changes_over_gaps_speeds_counts_and_bodies_apart(tmp_path, capsys):
+    """Each figure is that which was put in, with a unit that suits it."""
+    def poses(name, rate, seconds):
+        for at in np.arange(0.0, seconds, 1 / rate).tolist():
+            if name != 'wand' or not (5.0 <= at < 5.695 or 9.0 <= at < 9.115):
+                turn = np.radians(30.0) * (at > 5.5)
+                stamp = BEGIN_NS + round(at * 1e9)
+                yield (f'/{name}/pose', stamp + 2_000_000, stamp, (0.5 * at, 0.0, 1.0 + len(name)),
+                       (0.0, 0.0, np.sin(turn / 2), np.cos(turn / 2)))
+    others = [f'body_{"x" * number}' for number in range(6)]
+    write_poses(tmp_path / 'take', sorted([*poses('wand', 100, 125.0), *(
+        row for name in others for row in poses(name, 5, 20.0))], key=lambda row: row[1]))
+    page = page_of(tmp_path, capsys, tmp_path / 'take', '--body', 'wand')
+    rows = [re.findall('<td>(.*?)</td>', row)[1:] for row in re.findall(
+        r'<tr><td>[\d:.]+ \(\+(?:5|9)\.0 s\).*?</tr>', page)]
+    assert rows == [['0.71 s', '0.355 m', '30.0°', 'yes'], ['130 ms', '0.065 m', '0.0°', 'yes']]
+    row = re.search('<tr><td>wand</td>(.*?)</tr>', page)[1]
+    cells = dict(zip(re.findall('<th>(.*?)</th>', page[:page.index(row)])[1:], re.findall(
+        '<td>(.*?)</td>', row)))
+    assert (cells['poses'], cells['fastest m/s'], cells['latency ms']) == (
+        '12\N{NARROW NO-BREAK SPACE}418', '0.50', '2.0')
+    assert '13\N{NARROW NO-BREAK SPACE}018 messages' in page and not re.search(
+        r'\d[,.\'’]\d{3} (?:poses|messages)', page)
+    shown = page[page.index('poses arrive, or the row reports'):]
+    assert 'warning' in shown[:200] and 'error' in shown[:200], 'the legend of the timeline'
+    colours = [re.findall(r'class="line c\d" style="stroke:(hsl\(.*?\))"', re.search(
+        f'<svg[^>]*aria-label="{title}">.*?</svg>', page, re.S)[0])
+        for title in ('path from above', 'heights')]
+    assert colours[0] == colours[1] and len(set(colours[0])) == 7
+
+
 def turned_on_the_spot(folder):
     """Write a take of a body that turns about a point 0.1 m behind and 0.3 m below it."""
     turns = Rotation.from_rotvec(np.linspace(0.0, 6.0, 1000)[:, None] * (0.0, 0.0, 1.0))
@@ -300,6 +331,7 @@ def written_by_rosbags(folder, reference, estimate):
 def test_an_odometry_is_evaluated_with_offset_and_hand_eye(tmp_path, capsys, way):
     """The estimate is a file in TUM's format, or a topic of the recording."""
     reference, estimate = recording(21, duration_s=12.0)
+    estimate = Trajectory(estimate.stamps_ns, 1.02 * estimate.positions, estimate.quats_xyzw)
     if way == 'topic':
         written_by_rosbags(tmp_path / 'take', reference, estimate)
         what = '/camera/odom'
@@ -317,6 +349,13 @@ def test_an_odometry_is_evaluated_with_offset_and_hand_eye(tmp_path, capsys, way
     np.testing.assert_allclose(
         [float(text) for text in sensor.split(',')], CAMERA_M, atol=0.002)
     assert 'ATE, position' in page and 'RPE over 1 s, attitude' in page
+    size, deviation = map(float, re.search(
+        r'The estimate is ([\d.]+) ± ([\d.]+) times', page).groups())
+    assert abs(size - 1.02) < 4 * deviation < 0.02
+    way_m, = (panel['at'][-1] for panels in (json.loads(unescape(text)) for text in re.findall(
+        'data-plot="(.*?)"', page)) for panel in panels if panel['x'] == 'way (m)')
+    steps = np.linalg.norm(np.diff(reference.positions[::8], axis=0), axis=1)
+    assert way_m == pytest.approx(steps.sum(), rel=0.05)
 
 
 @pytest.mark.parametrize('arguments, said', [

@@ -21,7 +21,8 @@ import numpy as np
 from optitrack_vrpn.cli.yaml_text import DuplicateKeyError, parse_yaml
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.takes import mcap_format as mcap
-from optitrack_vrpn.takes.columns import ColumnBatch, DATA_AT, Offsets
+from optitrack_vrpn.takes.cdr import parse_definition, Types
+from optitrack_vrpn.takes.columns import ColumnBatch, DATA_AT, TopicBatch
 from optitrack_vrpn.takes.mcap_read_io import Damage, PACKAGES, Read, read_mcap, zstandard
 import yaml
 
@@ -29,6 +30,8 @@ _BUFFER = 1 << 20
 #: That of libyaml is ten times as fast.
 _Loader: Any = getattr(yaml, 'CSafeLoader', yaml.SafeLoader)
 _ROWS = 20_000
+#: Messages of a batch that are looked at for compression one by one.
+_SAMPLED = 8
 ZSTD_MAGIC = b'\x28\xb5\x2f\xfd'
 #: Begins of what is often in the place of a recording, in lower case, and what to do.
 _INSTEAD = (
@@ -315,15 +318,47 @@ def _read_rows(
         raise failure
 
 
-def inflate(batch: ColumnBatch, chosen: Offsets) -> ColumnBatch:
+def read_topics(
+    path: Path, wanted: Callable[[str, str], bool],
+) -> Iterator[TopicBatch | Damage | mcap.Cut]:
     """
-    Return messages that rosbag2 compressed one by one, decompressed.
+    Read the messages of some topics of a bag; those of one topic are in their order.
 
-    :param chosen: their offsets in the batch; those that are not compressed stay as they are.
+    :param path: a bag's folder or file.
+    :param wanted: returns whether a topic is read, by its name and type.
+    :raises ConfigurationError: if it cannot be read.
     """
+    for file in find_files(path, *BAGS):
+        schemas: dict[int, mcap.Schema] = {}
+        topics: dict[int, tuple[str, str, Types]] = {}
+        for item in read_batches(file):
+            if not isinstance(item, ColumnBatch):
+                if not isinstance(item, mcap.End):
+                    yield item
+                continue
+            for record in item.others:
+                if isinstance(record, mcap.Schema):
+                    schemas[record.id] = record
+                elif isinstance(record, mcap.Channel) and record.schema_id in schemas and wanted(
+                        record.topic, schemas[record.schema_id].name):
+                    schema = schemas[record.schema_id]
+                    topics[record.id] = record.topic, schema.name, parse_definition(
+                        schema.name, schema.definition.decode(errors='replace'), schema.encoding)
+            numbers = item.field(9, '<u2')
+            for number, topic in topics.items():
+                chosen = item.offsets[numbers == number]
+                if len(chosen):
+                    yield TopicBatch(*topic, inflated(item._replace(offsets=chosen)))
+
+
+def inflated(batch: ColumnBatch) -> ColumnBatch:
+    """Decompress messages if rosbag2 has compressed them one by one, as the first ones show."""
+    if not any(batch.data[at + DATA_AT:at + DATA_AT + 4].tobytes() == ZSTD_MAGIC
+               for at in batch.offsets[:_SAMPLED].tolist()):
+        return batch
     pieces, sizes = [], []
     data = batch.data.tobytes()
-    for at in chosen.tolist():
+    for at in batch.offsets.tolist():
         end = at + 9 + int.from_bytes(data[at + 1:at + 9], 'little')
         content = data[at + DATA_AT:end]
         if content.startswith(ZSTD_MAGIC) and zstandard is not None:

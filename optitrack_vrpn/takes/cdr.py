@@ -17,6 +17,8 @@ import re
 import struct
 from typing import Any, NamedTuple, Optional, Union
 
+import numpy as np
+
 Path = tuple[Union[str, int], ...]
 Fields = Mapping[str, str]
 
@@ -31,8 +33,7 @@ _CODES = {
     'bool': 'u1', 'byte': 'u1', 'char': 'u1', 'int8': 'i1', 'uint8': 'u1', 'int16': 'i2',
     'uint16': 'u2', 'int32': 'i4', 'uint32': 'u4', 'int64': 'i8', 'uint64': 'u8',
     'float32': 'f4', 'float64': 'f8', 'string': 'text'}
-_STRUCT = {'u1': 'B', 'i1': 'b', 'i2': 'h', 'u2': 'H', 'i4': 'i', 'u4': 'I', 'i8': 'q',
-           'u8': 'Q', 'f4': 'f', 'f8': 'd'}
+_NUMBERS = {*_CODES.values()} - {'text'}
 _FIELD = re.compile(r'([\w/]+)(?:<=\d+)?(\[(?:<=)?\d*\])?\s+(\w+)\s*(=?)')
 #: Names of .msg syntax in schemas; a type without a definition has no language.
 _LANGUAGES = ('ros2msg', 'ros1msg', '')
@@ -156,7 +157,7 @@ def leaves(data: bytes, types: Types, root: str) -> Iterator[Leaf]:
     """
     Walk a message.
 
-    :param root: type of the message, without ``/msg/``.
+    :param root: type of the message.
     :raises ValueError: if it is damaged, or not plain CDR.
     """
     if len(data) < 4 or data[0] != 0 or data[1] not in (0, 1):
@@ -187,7 +188,7 @@ def leaves(data: bytes, types: Types, root: str) -> Iterator[Leaf]:
                     size = length()
                     yield Leaf(here if count is None else (*here, number), kind, at - 4, 4 + size)
                     at += size
-            elif kind in _STRUCT:
+            elif kind in _NUMBERS:
                 width = int(kind[1])
                 if count != 0:
                     at += -(at - 4) % width
@@ -201,24 +202,28 @@ def leaves(data: bytes, types: Types, root: str) -> Iterator[Leaf]:
         if at > len(data):
             raise ValueError('truncated')
 
-    return visit(root, ())
+    return visit(root.replace('/msg/', '/'), ())
 
 
 def decode(data: bytes, types: Types, root: str) -> dict[Any, Any]:
     """
-    Decode a message to nested dictionaries; elements of sequences have their numbers as keys.
+    Decode a message to nested dictionaries.
+
+    Sequences of numbers are lists, the elements of other sequences have their numbers as keys.
 
     :raises ValueError: if it is damaged.
     """
     made: dict[Any, Any] = {}
     for path, code, at, size in leaves(data, types, root):
-        if code == 'count':
-            continue
         place = functools.reduce(lambda node, key: node.setdefault(key, {}), path[:-1], made)
-        place[path[-1]] = (
-            data[at + 4:at + size].rstrip(b'\0').decode(errors='replace') if code == 'text'
-            else struct.unpack_from(code[0] + _STRUCT[code[1:]], data, at)[0]
-            if code[1:] in _STRUCT else None)
+        if code == 'count':
+            place[path[-1]] = {}
+        elif code == 'text':
+            place[path[-1]] = data[at + 4:at + size].rstrip(b'\0').decode(errors='replace')
+        else:
+            numbers = np.frombuffer(data, code, size // int(code[2:]), at).tolist()
+            alone = len(numbers) == 1 and path[-1] not in place
+            place[path[-1]] = numbers[0] if alone else numbers
     return made
 
 

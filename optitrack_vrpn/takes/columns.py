@@ -54,9 +54,29 @@ class ColumnBatch(NamedTuple):
     offsets: Offsets
     others: list[Record]
 
+    def contents(self) -> Iterator[bytes]:
+        """Return the data of each message."""
+        sizes = self.field(1, '<u8').astype(np.int64) - 22
+        for at, size in zip(self.offsets.tolist(), sizes.tolist()):
+            yield self.data[at + DATA_AT:at + DATA_AT + size].tobytes()
+
     def field(self, at: int, code: str) -> npt.NDArray[np.generic]:
         """Return a field of each message record at this offset in it."""
         return gather(self.data, self.offsets + at, code)
+
+
+class TopicBatch(NamedTuple):
+    """
+    Messages of one topic.
+
+    :ivar types: the definition of its type; empty if it is not understood.
+    :ivar batch: the messages, decompressed.
+    """
+
+    topic: str
+    type_name: str
+    types: Types
+    batch: ColumnBatch
 
 
 def gather(data: Bytes, offsets: Offsets, code: object) -> npt.NDArray[np.generic]:
@@ -186,7 +206,7 @@ class PoseColumns:
     def _plan(self, data: bytes) -> Optional[_Plan]:
         """Make a plan for messages like this one; None if it cannot be decoded."""
         try:
-            found = list(leaves(data, self._types, self.type_name.replace('/msg/', '/')))
+            found = list(leaves(data, self._types, self.type_name))
         except (ValueError, KeyError):
             return None
         by_path = {leaf.path: leaf for leaf in found}

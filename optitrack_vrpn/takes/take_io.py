@@ -20,10 +20,10 @@ from optitrack_vrpn.stream.config import PipelineConfig
 from optitrack_vrpn.stream.pipeline import Pipeline
 from optitrack_vrpn.takes import mcap_format as mcap
 from optitrack_vrpn.takes.bag_read_io import (
-    BAGS, check_content, find_files, inflate, read_batches, stated_messages, ZSTD_MAGIC)
+    BAGS, check_content, find_files, inflated, read_batches, stated_messages)
 from optitrack_vrpn.takes.cdr import decode, parse_definition, Types
 from optitrack_vrpn.takes.columns import (
-    ColumnBatch, DATA_AT, Frame, gather, PoseColumns, POSES, Poses, ROW, Rows, take_rows, TF)
+    ColumnBatch, Frame, gather, PoseColumns, POSES, Poses, ROW, Rows, take_rows, TF)
 from optitrack_vrpn.takes.mcap_read_io import Damage, LIBRARY
 from optitrack_vrpn.takes.motive_csv import is_motive_csv, parse_motive_csv
 from optitrack_vrpn.takes.record.raw_events import of_one_protocol, stamped
@@ -40,10 +40,8 @@ _ARRAY = 'diagnostic_msgs/msg/DiagnosticArray'
 _UNKNOWN = 'topics without a description'
 #: Poses in memory before they are stored.
 _HELD = 65536
-#: Messages of a batch that are looked at for compression one by one.
-_SAMPLED = 8
-#: Frames of TF of which the parents are noted.
-_MOST_FRAMES = 1000
+#: Frames of TF of which the parents are noted, and messages of a batch that are sampled for them.
+_MOST_FRAMES, _SAMPLED = 1000, 8
 #: Poses of a raw recording or a CSV that are stored at once.
 _BLOCK = 1000
 
@@ -191,10 +189,7 @@ class _Topics:
             chosen = batch.offsets[readers == index]
             if not len(chosen):
                 continue
-            of_reader = batch._replace(offsets=chosen)
-            if any(batch.data[at + DATA_AT:at + DATA_AT + 4].tobytes() == ZSTD_MAGIC
-                   for at in chosen[:_SAMPLED].tolist()):
-                of_reader = inflate(batch, chosen)
+            of_reader = inflated(batch._replace(offsets=chosen))
             if reader is None:
                 self._read_statuses(of_reader)
                 continue
@@ -249,18 +244,16 @@ class _Topics:
 
     def _read_statuses(self, batch: ColumnBatch) -> None:
         numbers, times = batch.field(9, '<u2').tolist(), batch.field(15, '<u8').tolist()
-        sizes = (batch.field(1, '<u8').astype(np.int64) - 22).tolist()
-        for at, number, time_ns, size in zip(batch.offsets.tolist(), numbers, times, sizes):
+        for number, time_ns, content in zip(numbers, times, batch.contents()):
             topic, kind = self.channels[number]
-            content = batch.data[at + DATA_AT:at + DATA_AT + size].tobytes()
             if kind == _STATUS and self._last.get(number) == content:
                 continue    # most states do not change
             self._last[number] = content
             try:
-                made = decode(content, self._types[number], kind.replace('/msg/', '/'))
+                made = decode(content, self._types[number], kind)
                 if kind == _ARRAY:
                     self.alive_ns = min(self.alive_ns[0], time_ns), max(self.alive_ns[1], time_ns)
-                    for status in made.get('status', {}).values():
+                    for status in made['status'].values():
                         _take_diagnostics(self._take, StatusReport.decoded(status), time_ns)
                     continue
                 status, body = StatusReport.decoded(made), body_of(topic)

@@ -75,6 +75,7 @@ def _evaluation(found: OdometryEvaluation) -> dict[str, Any]:
         'rpe_seconds': found.rpe.seconds, 'matched': found.matched,
         'coverage': found.continuity.coverage, 'gaps_ns': found.continuity.gaps_ns,
         'resets_ns': found.continuity.resets_ns, 'offset_s': hand_eye.offset_ns / NS_PER_S,
+        'offset_sd_s': hand_eye.offset_std_s,
         'correlation': found.offset.correlation, 'sensor_m': hand_eye.translation,
         'sensor_xyzw': hand_eye.rotation.as_quat(), 'sensor_sd_m': hand_eye.translation_std_m,
         'sensor_sd_deg': hand_eye.rotation_std_deg, 'size': hand_eye.size,

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 import hashlib
 from pathlib import Path
 from typing import Any, Optional
@@ -12,13 +12,17 @@ from typing import Any, Optional
 import numpy as np
 from optitrack_vrpn.cli.files_io import read_parameter_file
 from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.core.units import NS_PER_S
+from optitrack_vrpn.takes.bag_read_io import read_topics
 from optitrack_vrpn.takes.calibrate.data import ImuData
-from optitrack_vrpn.takes.fields_io import read_fields
+from optitrack_vrpn.takes.cdr import leaves
+from optitrack_vrpn.takes.columns import DATA_AT, TopicBatch
 from optitrack_vrpn.takes.take import Take
 from optitrack_vrpn.takes.take_io import load_take
 from optitrack_vrpn.takes.trajectory import Trajectory
 
 IMU_TYPE = 'sensor_msgs/msg/Imu'
+_STAMP = (('header', 'stamp', 'sec'), ('header', 'stamp', 'nanosec'))
 _FIELDS = [(group, axis) for group in ('angular_velocity', 'linear_acceleration')
            for axis in 'xyz']
 #: Poses after a change of the body's state are left out for this time (ns).
@@ -35,12 +39,43 @@ def read_imu(path: Path, topic: str) -> tuple[str, ImuData]:
     :returns: the topic and the samples.
     :raises ConfigurationError: if there is none, or more than one and no topic is given.
     """
-    found = read_fields(path, {IMU_TYPE: _FIELDS})
+    parts: dict[str, list[ImuData]] = {}
+    try:
+        for item in read_topics(path, lambda _, kind: kind == IMU_TYPE):
+            if isinstance(item, TopicBatch):
+                parts.setdefault(item.topic, []).extend(_samples(item))
+    except OSError as error:
+        raise ConfigurationError(f'{path}: {error.strerror}') from None
+    found = {name: of_topic for name, of_topic in parts.items() if of_topic}
     name = _choose(found, topic, 'topic of sensor_msgs/Imu', '--imu')
-    rows = found[name]
-    order = np.argsort(rows.stamps_ns, kind='stable')
-    return name, ImuData(rows.stamps_ns[order], rows.values[order, :3], rows.values[order, 3:],
-                         rows.frame_id)
+    stamps, gyro, accelerometer = (np.concatenate(column) for column in zip(*(
+        (part.stamps_ns, part.gyro, part.accelerometer) for part in found[name])))
+    order = np.argsort(stamps, kind='stable')
+    return name, ImuData(
+        stamps[order], gyro[order], accelerometer[order], found[name][-1].frame_id)
+
+
+def _samples(messages: TopicBatch) -> Iterator[ImuData]:
+    """Yield the samples of messages of each length, which have the same layout."""
+    batch = messages.batch
+    sizes = batch.field(1, '<u8')
+    for size in np.unique(sizes):
+        chosen = batch._replace(offsets=batch.offsets[sizes == size])
+        first = next(chosen.contents())
+        try:
+            found = {leaf.path: leaf for leaf in leaves(
+                first, messages.types, messages.type_name)}
+            places = [found[path] for path in (*_STAMP, *_FIELDS)]
+        except (ValueError, KeyError):
+            continue    # not decoded
+        seconds, nanoseconds, *values = (
+            chosen.field(DATA_AT + leaf.at, leaf.code) for leaf in places)
+        rows = np.stack(values, axis=1).astype(float)
+        text = found[('header', 'frame_id')]
+        yield ImuData(
+            seconds.astype(np.int64) * NS_PER_S + nanoseconds.astype(np.int64), rows[:, :3],
+            rows[:, 3:], first[text.at + 4:text.at + text.size].rstrip(b'\0').decode(
+                errors='replace'))
 
 
 def _choose(found: Mapping[str, Any], wanted: str, what: str, option: str) -> str:

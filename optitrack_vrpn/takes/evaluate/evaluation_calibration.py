@@ -100,6 +100,7 @@ class HandEye(NamedTuple):
     :ivar translation: translation of ``body_from_sensor`` (m); zero along directions that the
         motion does not determine.
     :ivar offset_ns: to be added to the estimate's stamps.
+    :ivar offset_std_s: its standard deviation (s); 1 s, that of the prior, if it is not estimated.
     :ivar rotation_std_deg: standard deviation about the worst axis (degrees).
     :ivar translation_std_m: standard deviation along the worst direction (m).
     :ivar size: how many times as large as the reference the estimate is.
@@ -111,6 +112,7 @@ class HandEye(NamedTuple):
     rotation: Rotation
     translation: Floats
     offset_ns: int
+    offset_std_s: float
     rotation_std_deg: float
     translation_std_m: float
     size: float
@@ -205,13 +207,14 @@ def estimate_hand_eye(
     vector = problem.solve()
     if problem.leave_jumps_out(vector):
         vector = problem.solve()
-    rotation_std, translation_stds, directions, size_std = problem.deviations(vector)
+    rotation_std, translation_stds, directions, offset_std, size_std = problem.deviations(vector)
     # Undetermined directions would contain noise: set them to zero, which is recognisable.
     known = directions[:, translation_stds <= UNDETERMINED_M]
     offset = vector[6] if refine_offset else 0.0
     return HandEye(
         Rotation.from_rotvec(vector[:3]), known @ (known.T @ vector[3:6]),
-        offset_ns + round(offset * NS_PER_S), rotation_std, float(translation_stds[-1]),
+        offset_ns + round(offset * NS_PER_S), offset_std, rotation_std,
+        float(translation_stds[-1]),
         float(np.exp(-vector[7])), size_std, problem.misfit(vector),
         _warnings(rotation_std, float(translation_stds[-1]), directions[:, -1]))
 
@@ -352,13 +355,13 @@ class _Problem:
         rest = ((self._a_r * rotation).inv() * (rotation * self._b_r)).magnitude()
         return float(np.median(rest) / max(float(np.median(self._b_r.magnitude())), 1e-6))
 
-    def deviations(self, vector: Floats) -> tuple[float, Floats, Floats, float]:
+    def deviations(self, vector: Floats) -> tuple[float, Floats, Floats, float, float]:
         """
         Return the standard deviations of the result.
 
         :returns: rotation about the worst axis (degrees), translation along three orthogonal
-            directions (m), the worst last, these directions in the body's axes as columns, and
-            scale (as a fraction).
+            directions (m), the worst last, these directions in the body's axes as columns, offset
+            (s), and scale (as a fraction).
         """
         rest = self.residuals(vector)[:-_UNKNOWNS]
         half = len(rest) // 2
@@ -378,7 +381,7 @@ class _Problem:
         turning = np.linalg.eigvalsh(covariance[:3, :3])
         return (float(np.degrees(np.sqrt(max(turning[-1], 0.0)))),
                 np.sqrt(np.maximum(values, 0.0)), vectors,
-                float(np.sqrt(max(covariance[7, 7], 0.0))))
+                *np.sqrt(np.maximum(np.diag(covariance)[6:], 0.0)).tolist())
 
     def _reference_motions(self, offset_s: float) -> tuple[Floats, Rotation]:
         offset_s = float(np.clip(offset_s, -_REFINE_S, _REFINE_S))

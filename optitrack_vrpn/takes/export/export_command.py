@@ -3,7 +3,7 @@
 """Export a take: ``export FOLDER --format csv -o FILE``."""
 
 import argparse
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 import contextlib
 import csv
 import importlib.util
@@ -20,13 +20,10 @@ from optitrack_vrpn.cli.terminal_io import Progress
 from optitrack_vrpn.core.checks import listed
 from optitrack_vrpn.core.errors import BackendUnavailableError, ConfigurationError
 from optitrack_vrpn.core.names import counted
-from optitrack_vrpn.takes.bag_read_io import BAGS, find_files, read_batches, read_records
-from optitrack_vrpn.takes.cdr import parse_definition
-from optitrack_vrpn.takes.columns import ColumnBatch, PoseColumns, TF
+from optitrack_vrpn.takes.bag_read_io import read_topics
+from optitrack_vrpn.takes.columns import PoseColumns, TF, TopicBatch
 from optitrack_vrpn.takes.export.export_table import (
     check_span, choose_bodies, COLUMNS, rows, Table, tables)
-from optitrack_vrpn.takes.mcap_format import Channel, Cut, Schema
-from optitrack_vrpn.takes.mcap_read_io import Damage
 from optitrack_vrpn.takes.take import Take, trajectory_of
 from optitrack_vrpn.takes.take_io import load_take
 from optitrack_vrpn.takes.trajectory import Stamps
@@ -152,25 +149,15 @@ def _export_bvh(arguments: argparse.Namespace) -> int:
         raise ConfigurationError('bvh has the frames of the recording, y up: --frame ned and '
                                  '--resample have no meaning')
     links: dict[str, bvh.BvhLink] = {}
+    readers: dict[str, PoseColumns] = {}
     damaged = 0
-    for path in find_files(arguments.recording, *BAGS):
-        schemas: dict[int, Schema] = {}
-        topics: dict[int, PoseColumns] = {}
-        for item in read_batches(path):
-            if not isinstance(item, ColumnBatch):
-                continue
-            for record in item.others:
-                if isinstance(record, Schema):
-                    schemas[record.id] = record
-                elif isinstance(record, Channel) and record.topic.endswith('/tf'):
-                    schema = schemas.get(record.schema_id)
-                    if schema is not None and schema.name == TF:
-                        topics[record.id] = PoseColumns(TF, parse_definition(
-                            TF, schema.definition.decode(errors='replace'), schema.encoding), True)
-            for number, columns in topics.items():
-                found, unread = columns.read(item, item.offsets[item.field(9, '<u2') == number])
-                bvh.add_transforms(links, found)
-                damaged += len(unread)
+    for part in read_topics(arguments.recording,
+                            lambda name, kind: kind == TF and name.endswith('/tf')):
+        if isinstance(part, TopicBatch):
+            reader = readers.setdefault(part.topic, PoseColumns(TF, part.types, True))
+            found, unread = reader.read(part.batch, part.batch.offsets)
+            bvh.add_transforms(links, found)
+            damaged += len(unread)
     skeleton = bvh.choose_skeleton(links, tuple(arguments.body))
     motion = bvh.make_motion(
         links, skeleton, arguments.start or 0.0,
@@ -187,28 +174,19 @@ def _export_bvh(arguments: argparse.Namespace) -> int:
 
 def _export_gantry(arguments: argparse.Namespace) -> int:
     """Export the run of a gantry; return the exit code."""
-    from optitrack_vrpn.takes.export.gantry import lines, read_run
+    from optitrack_vrpn.takes.export.gantry import lines, read_run, wants
     if arguments.frame != 'enu' or arguments.resample or arguments.body:
         raise ConfigurationError('gantry has the axes of a machine, one row a cycle: --frame, '
                                  '--resample and --body have no meaning')
-    others: list[object] = []
-
-    def records() -> Iterator[object]:
-        for path in find_files(arguments.recording, *BAGS):
-            for item in read_records(path):
-                if isinstance(item, (Damage, Cut)):
-                    others.append(item)
-                yield item
-    run = read_run(records())
+    run = read_run(read_topics(arguments.recording, wants))
     with whole_file(*_output(arguments)) as path, open(path, 'w', encoding='utf-8') as file:
         file.writelines(lines(run, arguments.start, arguments.end))
     print(f'{arguments.output}: {counted(len(run.cycles), "cycle")} of {len(run.units)} axes in '
           'the recording')
-    damaged = run.damaged + len(others)
-    if damaged:
-        print(f'export: cycles of the recording are missing: {counted(damaged, "damaged part")}',
-              file=sys.stderr)
-    return int(bool(damaged))
+    if run.damaged:
+        print('export: cycles of the recording are missing: '
+              f'{counted(run.damaged, "damaged part")}', file=sys.stderr)
+    return int(bool(run.damaged))
 
 
 def _complain(take: Take) -> int:

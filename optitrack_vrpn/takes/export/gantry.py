@@ -15,11 +15,10 @@ from collections.abc import Iterable, Iterator
 import math
 from typing import Any, NamedTuple, Optional
 
-import numpy as np
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.units import NS_PER_S
-from optitrack_vrpn.takes.cdr import leaves, parse_definition, Types
-from optitrack_vrpn.takes.mcap_format import Channel, Message, Schema
+from optitrack_vrpn.takes.cdr import decode
+from optitrack_vrpn.takes.columns import TopicBatch
 
 STATE, AXES = 'trajectory_msgs/msg/JointTrajectory', 'diagnostic_msgs/msg/DiagnosticArray'
 #: Positions, velocities and accelerations of the points of a state, where it has them: begin and
@@ -39,7 +38,7 @@ class GantryCycle(NamedTuple):
 
     stamp_ns: int
     names: tuple[str, ...]
-    points: list[dict[str, list[float]]]
+    points: list[dict[str, Any]]
 
 
 class GantryRun(NamedTuple):
@@ -56,35 +55,35 @@ class GantryRun(NamedTuple):
     damaged: int
 
 
-def read_run(records: Iterable[Any]) -> GantryRun:
+def wants(topic: str, type_name: str) -> bool:
+    """Return whether a topic is read."""
+    return (topic.rpartition('/')[2], type_name) in (('state', STATE), ('axes', AXES))
+
+
+def read_run(parts: Iterable[Any]) -> GantryRun:
     """
     Read the run of the only controller in a recording.
 
-    :param records: as from ``read_records``.
+    :param parts: messages of ``wants``, and what cannot be read, as from ``read_topics``.
     :raises ConfigurationError: if there is no run, or there are several.
     """
-    schemas: dict[int, Schema] = {}
-    topics: dict[int, tuple[Channel, str, Types]] = {}
     states: dict[str, list[GantryCycle]] = {}
     units: dict[str, dict[str, str]] = {}
     damaged = 0
-    for record in records:
-        if isinstance(record, Schema):
-            schemas[record.id] = record
-        elif isinstance(record, Channel):
-            kind = schemas.get(record.schema_id)
-            wanted = {STATE: '/state', AXES: '/axes'}.get(kind.name if kind else '', '')
-            if kind is not None and wanted and record.topic.endswith(wanted):
-                topics[record.id] = record, kind.name, parse_definition(
-                    kind.name, kind.definition.decode(errors='replace'), kind.encoding)
-        elif isinstance(record, Message) and record.channel_id in topics:
-            channel, name, types = topics[record.channel_id]
-            node = channel.topic.rpartition('/')[0]
+    for part in parts:
+        if not isinstance(part, TopicBatch):
+            damaged += 1
+            continue
+        node = part.topic.rpartition('/')[0]
+        for data in part.batch.contents():
             try:
-                if name == STATE:
-                    states.setdefault(node, []).append(_cycle(record.data, types))
+                made = decode(data, part.types, part.type_name)
+                if part.type_name == STATE:
+                    states.setdefault(node, []).append(_cycle(made))
                 else:
-                    units.setdefault(node, {}).update(_units(record.data, types))
+                    units.setdefault(node, {}).update({
+                        status['name']: pair['value'] for status in made['status'].values()
+                        for pair in status['values'].values() if pair['key'] == 'unit'})
             except (KeyError, ValueError):      # KeyError: no readable definition
                 damaged += 1
     if not states:
@@ -105,49 +104,14 @@ def read_run(records: Iterable[Any]) -> GantryRun:
     return GantryRun(cycles, units[node], damaged)
 
 
-def _cycle(data: bytes, types: Types) -> GantryCycle:
-    names: list[str] = []
-    points: list[dict[str, list[float]]] = []
-    stamp_ns = 0
-    for path, code, at, size in leaves(data, types, _root(STATE)):
-        if path[0] == 'points' and len(path) > 1 and code != 'count':
-            number, field = path[1], path[2]
-            while len(points) <= int(number):
-                points.append({})
-            points[int(number)].setdefault(str(field), []).extend(
-                np.frombuffer(data, code, size // int(code[2:]), at).tolist())
-        elif path[0] == 'joint_names' and code == 'text':
-            names.append(_text(data, at, size))
-        elif path[:2] == ('header', 'stamp'):
-            stamp_ns += int(np.frombuffer(data, code, 1, at)[0]) * (
-                NS_PER_S if path[2] == 'sec' else 1)
-    if [[len(point.get(key, ())) for key in ('positions', 'velocities', 'accelerations')]
+def _cycle(made: dict[str, Any]) -> GantryCycle:
+    """Return the cycle of a decoded message; ValueError if it is none."""
+    names, points = tuple(made['joint_names'].values()), list(made['points'].values())
+    if [[len(point[key]) for key in ('positions', 'velocities', 'accelerations')]
             for point in points] != [[len(names) * used for used in row] for row in _SHAPE]:
         raise ValueError('not the state of a gantry')
-    return GantryCycle(stamp_ns, tuple(names), points)
-
-
-def _units(data: bytes, types: Types) -> dict[str, str]:
-    found, name, key = {}, '', ''
-    for path, code, at, size in leaves(data, types, _root(AXES)):
-        if path[0] != 'status' or code != 'text':
-            continue
-        text = _text(data, at, size)
-        if path[-1] == 'name':
-            name = text
-        elif path[-1] == 'key':
-            key = text
-        elif path[-1] == 'value' and key == 'unit':
-            found[name] = text
-    return found
-
-
-def _root(kind: str) -> str:
-    return kind.replace('/msg/', '/')
-
-
-def _text(data: bytes, at: int, size: int) -> str:
-    return data[at + 4:at + size].rstrip(b'\0').decode(errors='replace')
+    stamp = made['header']['stamp']
+    return GantryCycle(stamp['sec'] * NS_PER_S + stamp['nanosec'], names, points)
 
 
 def lines(run: GantryRun, start_s: Optional[float], end_s: Optional[float]) -> Iterator[str]:
@@ -173,7 +137,7 @@ def lines(run: GantryRun, start_s: Optional[float], end_s: Optional[float]) -> I
 
 def _line(time_s: float, cycle: GantryCycle, per_si: list[float]) -> str:
     begin, end, wanted, measured = cycle.points
-    seconds, nanoseconds = end['time_from_start']
+    seconds, nanoseconds = end['time_from_start'].values()
     dt = seconds + nanoseconds / NS_PER_S
     numbers = [value * scale for key in ('positions', 'velocities', 'accelerations')
                for value, scale in zip(wanted[key], per_si)]

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 import contextlib
+import errno
 import fcntl
 import os
 from pathlib import Path
 import tempfile
-from typing import Any, IO, NamedTuple, Optional
+from typing import Any, IO, NamedTuple, Optional, Union
 
 from optitrack_vrpn import __version__
 from optitrack_vrpn.core.errors import BackendUnavailableError, ConfigurationError
@@ -28,7 +29,6 @@ from optitrack_vrpn.takes.columns import DATA_AT
 from optitrack_vrpn.takes.mcap_read_io import Damage, LIBRARY
 from optitrack_vrpn.takes.record.bag_metadata import (
     bag_metadata, channel_metadata, dump, topic_of_channel, TopicMetadata)
-from optitrack_vrpn.takes.record.spool_io import check_exists
 
 try:
     from mcap.data_stream import RecordBuilder
@@ -62,6 +62,10 @@ class NewTopic(NamedTuple):
     definition: str
     encoding: str = 'ros2msg'
     message_encoding: str = 'cdr'
+
+
+#: What is written.
+Item = Union[mcap.Message, NewTopic]
 
 
 class BagWriter:
@@ -138,7 +142,7 @@ class BagWriter:
         self._counts.append(0)
         self._described.append((self._chunks, builder.end()))
 
-    def write(self, item: mcap.Message | NewTopic, now_ns: int) -> None:
+    def write(self, item: Item, now_ns: int) -> None:
         """
         Write a message or add a topic; ``tick`` ends chunks by their age.
 
@@ -213,7 +217,7 @@ class BagWriter:
 
         :raises OSError: if the disk fails or the file was removed or renamed.
         """
-        check_exists(self._file.fileno(), self.path)
+        _check_exists(self._file.fileno(), self.path)
         os.fdatasync(self._file.fileno())
 
     def close(self, notes: Optional[Mapping[str, str]] = None) -> None:
@@ -247,6 +251,18 @@ class BagWriter:
             temporary = self.folder / '.metadata.yaml'
             temporary.write_text(dump(described), encoding='utf-8')
             temporary.replace(self.folder / 'metadata.yaml')
+
+
+def _check_exists(fileno: int, path: Path) -> None:
+    """
+    Check that an open file is still where it was created.
+
+    :raises OSError: if it was removed or renamed; what is written to it is lost, or not found.
+    """
+    with contextlib.suppress(OSError):
+        if os.path.samestat(os.fstat(fileno), os.stat(path)):
+            return
+    raise OSError(errno.ENOENT, f'{path} was removed, renamed or moved')
 
 
 class _WholeWrites:

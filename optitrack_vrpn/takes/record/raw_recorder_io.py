@@ -16,7 +16,7 @@ import json
 from pathlib import Path
 import threading
 import time
-from typing import Any, Optional, Union
+from typing import Any, Optional
 
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.events import Event as UserEvent
@@ -39,7 +39,6 @@ KINDS = ('vrpn/begin', 'vrpn/tcp', 'vrpn/udp', 'natnet/begin', 'natnet/udp', 'na
 
 #: Called with the state of a recording: seconds, packets, bytes, free bytes, dropped, lost, what.
 Report = Callable[[float, int, int, int, int, int, str], None]
-_Item = Union[Message, NewTopic]
 
 
 class RawSink:
@@ -151,7 +150,7 @@ def record_raw(
     elif port:
         config = replace(config, port=port)
     writer = BagWriter(path, compression)
-    spool: Spool[_Item] = Spool(writer, path.parent, _size, min_free=min_free)
+    spool = Spool(writer, path.parent, min_free=min_free)
     sink = RawSink(spool.put, remover)
     client = make_source(protocol, config, settings, sink)
     spool.start()
@@ -177,7 +176,3 @@ def record_raw(
             'buffer full)' if lost.total else '')
     nothing = '' if sink.received else f'no server was recorded: {state}'
     return '; '.join(filter(None, (problem, loss, nothing)))
-
-
-def _size(item: _Item) -> int:
-    return len(item.data) + 64 if isinstance(item, Message) else 0

@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 import platform
 import time
-from typing import Any, NamedTuple, Optional, Union
+from typing import Any, NamedTuple, Optional
 
 from optitrack_vrpn import __version__
 from optitrack_vrpn.control.participant_ros import ControlledLifecycleNode
@@ -87,9 +87,6 @@ class RecordingProgress(NamedTuple):
     fault: str = ''
 
 
-_Item = Union[Message, NewTopic]
-
-
 class Recorder(ControlledLifecycleNode):
     """
     Record while active.
@@ -114,7 +111,7 @@ class Recorder(ControlledLifecycleNode):
         self._config = config
         self._free_bytes = free_bytes
         self._intake: Optional[Intake] = None
-        self._spool: Optional[Spool[_Item]] = None
+        self._spool: Optional[Spool] = None
         self._folder = config.folder
         self._began = 0.0
         self._steps = ClockSteps()
@@ -155,8 +152,8 @@ class Recorder(ControlledLifecycleNode):
         self._intake.restart()
         self._session, self._steps = session, ClockSteps()
         self._stop_reported = self._looked = False
-        spool: Spool[_Item] = Spool(
-            writer, self._folder, _size, self._config.max_waiting, self._config.min_free,
+        spool = Spool(
+            writer, self._folder, self._config.max_waiting, self._config.min_free,
             self._free_bytes, self._notes)
         readers = self._intake.readers
         spool.put([NewTopic(r.key, r.metadata, r.definition) for r in readers])
@@ -344,10 +341,6 @@ class Recorder(ControlledLifecycleNode):
         if intake is not None:
             intake.close()
         self._latched.clear()
-
-
-def _size(item: _Item) -> int:
-    return len(item.data) + 64 if isinstance(item, Message) else 0
 
 
 def _new_folder(above: Path, session: str) -> Path:

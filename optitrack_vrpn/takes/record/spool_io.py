@@ -11,18 +11,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-import contextlib
-import errno
 import os
 from pathlib import Path
 import threading
 import time
-from typing import Generic, NamedTuple, Optional, Protocol, TypeVar
+from typing import NamedTuple, Optional
 
 from optitrack_vrpn.core.names import counted
-
-T_contra = TypeVar('T_contra', contravariant=True)
-T = TypeVar('T')
+from optitrack_vrpn.takes.record.bag_io import BagWriter, Item, NewTopic
 
 #: Chosen: maximum amount of waiting data (bytes): ten seconds of 50 bodies at 240 Hz.
 MAX_WAITING = 64 << 20
@@ -34,27 +30,6 @@ MIN_FREE = 256 << 20
 _TURN_S = 0.05
 _CHECK_NS = 250_000_000
 _SYNC_NS = 1_000_000_000
-
-
-class Writer(Protocol[T_contra]):
-    """Interface of the writer; see ``BagWriter``."""
-
-    @property
-    def remedy(self) -> str: ...
-
-    @property
-    def size(self) -> int: ...
-
-    @property
-    def messages(self) -> int: ...
-
-    def write(self, message: T_contra, now_ns: int) -> None: ...
-
-    def tick(self, now_ns: int) -> None: ...
-
-    def sync(self) -> None: ...
-
-    def close(self, notes: Optional[Mapping[str, str]] = None) -> None: ...
 
 
 class SpoolStatus(NamedTuple):
@@ -77,13 +52,12 @@ class SpoolStatus(NamedTuple):
     stopped: str
 
 
-class Spool(Generic[T]):
+class Spool:
     """
-    Write items in a thread.
+    Write messages and topics in a thread.
 
     :param writer: the writer; only the thread uses it after ``start``.
     :param folder: folder on the disk whose space is checked.
-    :param size_of: returns an item's size (bytes).
     :param max_waiting: amount of waiting data at which the queue is full (bytes).
     :param min_free: space that stays free on the disk (bytes).
     :param free_bytes: measures the free space.
@@ -91,18 +65,16 @@ class Spool(Generic[T]):
     """
 
     def __init__(
-        self, writer: Writer[T], folder: Path, size_of: Callable[[T], int],
-        max_waiting: int = MAX_WAITING, min_free: int = MIN_FREE,
-        free_bytes: Optional[Callable[[], int]] = None,
+        self, writer: BagWriter, folder: Path, max_waiting: int = MAX_WAITING,
+        min_free: int = MIN_FREE, free_bytes: Optional[Callable[[], int]] = None,
         notes: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         self._writer = writer
         self._notes = notes
-        self._size_of = size_of
         self._max_waiting, self._min_free = max_waiting, min_free
         self._free_bytes = free_bytes or (lambda: _free(folder))
         #: Items of one call of ``put``, with their size (bytes).
-        self._queue: deque[tuple[list[T], int]] = deque()
+        self._queue: deque[tuple[list[Item], int]] = deque()
         self._lock = threading.Lock()
         self._waiting = self._dropped = 0
         self._free = -1
@@ -114,13 +86,13 @@ class Spool(Generic[T]):
         """Start to write."""
         self._thread.start()
 
-    def put(self, items: list[T]) -> None:
+    def put(self, items: list[Item]) -> None:
         """
         Queue items, from any thread; if the queue is full, count and drop all of them.
 
         Items of any size fit into a queue that is not full: they are in memory anyway.
         """
-        total = sum(map(self._size_of, items))
+        total = sum(map(_size, items))
         with self._lock:
             if self._waiting >= self._max_waiting or self._stopped or self._ending.is_set():
                 self._dropped += len(items)
@@ -204,7 +176,7 @@ class Spool(Generic[T]):
                     return ''
                 self._ending.wait(_TURN_S)
 
-    def _take(self) -> list[T]:
+    def _take(self) -> list[Item]:
         with self._lock:
             if not self._queue:
                 return []
@@ -213,16 +185,9 @@ class Spool(Generic[T]):
         return batch
 
 
-def check_exists(fileno: int, path: Path) -> None:
-    """
-    Check that an open file is still where it was created.
-
-    :raises OSError: if it was removed or renamed; what is written to it is lost, or not found.
-    """
-    with contextlib.suppress(OSError):
-        if os.path.samestat(os.fstat(fileno), os.stat(path)):
-            return
-    raise OSError(errno.ENOENT, f'{path} was removed, renamed or moved')
+def _size(item: Item) -> int:
+    """Return the memory of an item (bytes)."""
+    return 0 if isinstance(item, NewTopic) else len(item.data) + 64
 
 
 def _free(folder: Path) -> int:
