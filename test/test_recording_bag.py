@@ -101,14 +101,6 @@ def test_a_recording_without_a_message_is_a_valid_bag(tmp_path):
     assert by_mcap(tmp_path / 'nothing' / 'nothing.mcap') == []
 
 
-def test_an_existing_folder_is_never_overwritten(tmp_path):
-    write_poses(tmp_path / 'take', some_poses(3))
-    before = (tmp_path / 'take' / 'take.mcap').read_bytes()
-    with pytest.raises(ConfigurationError, match='exists already'):
-        BagWriter(tmp_path / 'take')
-    assert (tmp_path / 'take' / 'take.mcap').read_bytes() == before
-
-
 def test_only_recording_needs_the_mcap_package(tmp_path):
     """It has no rosdep key; reports and exports work without it."""
     write_poses(tmp_path / 'take', some_poses(30))

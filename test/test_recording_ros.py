@@ -323,14 +323,6 @@ def test_a_pattern_that_matches_nothing_is_named(graph, console):
     assert node.finished[1] == ''
 
 
-def test_an_existing_folder_fails_the_activation_with_a_reason(graph):
-    (graph.folder / 'take').mkdir()
-    node = graph.recorder()
-    node.trigger_configure()
-    assert node.trigger_activate().name == 'FAILURE'
-    assert 'exists already' in node.fault
-
-
 def test_each_session_of_mocap_control_has_its_file(graph):
     control = pytest.importorskip('mocap4r2_control_msgs.msg', reason='control messages')
     node = graph.recorder(
