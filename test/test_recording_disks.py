@@ -66,7 +66,7 @@ def test_a_nearly_full_disk_ends_the_recording_cleanly(tmp_path):
 
 def test_messages_after_the_end_were_not_dropped_by_a_slow_disk(tmp_path):
     spool = Spool(BagWriter(tmp_path / 'take', 'none'), tmp_path, min_free=1,
-                    free_bytes=lambda: 0)
+                  free_bytes=lambda: 0)
     spool.put(random_messages(10))
     spool.start()
     assert 'nearly full' in spool.stop()
