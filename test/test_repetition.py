@@ -5,9 +5,10 @@
 from hypothesis import given, strategies as st
 from optitrack_vrpn.core.repetition import REMIND_S, Repetition
 from optitrack_vrpn.core.severity import INFO, WARN
+from optitrack_vrpn.telling.facts import GraphFacts, StreamFacts
 from optitrack_vrpn.telling.findings import Finding
 from optitrack_vrpn.telling.log import problem_lines
-from optitrack_vrpn.telling.rules import BY_CODE
+from optitrack_vrpn.telling.rules import BY_CODE, of_log
 
 S = 10**9
 
@@ -60,6 +61,25 @@ def test_losses_that_change_their_cause_are_one_problem():
     assert len(lines(repetition, 0, Finding(BY_CODE['unread'], (), {'share': '5%'}))) == 1
     assert lines(repetition, 1, Finding(BY_CODE['lost'], (), {'share': '5%'})) == []
     assert lines(repetition, 2) == [(INFO, 'losses have ended')]
+
+
+def test_neighbours_have_a_line_each_and_frames_of_two_parents_one_for_all():
+    graph = GraphFacts('/a', sharing={'/b': '/x/pose', '/c': '/x/pose'}, parents={
+        'wand': ('optitrack', 'map'), 'drone': ('optitrack', 'map'), 'cart': ('world', 'map')})
+    repetition = Repetition()
+    found = lines(repetition, 0, *of_log(StreamFacts(graph=graph)))
+    assert [text.partition(':')[0] for _, text in found] == [
+        '/b publishes on /x/pose too, so that subscribers receive both',
+        '/c publishes on /x/pose too, so that subscribers receive both',
+        "the frame 'drone', 'wand' of TF has two parents",
+        "the frame 'cart' of TF has two parents"]
+    assert all(severity is WARN for severity, _ in found)
+    graph.same_name = 2
+    graph.unmatched = ["'x' in bodies.deny matches no body; did you mean 'y'?"]
+    found = lines(repetition, 1, *of_log(StreamFacts(graph=graph)))
+    assert ['2 other nodes are called /a too' in found[0][1], "mean 'y'? write" in found[1][1]] == [
+        True, True]
+    assert lines(repetition, 2, *of_log(StreamFacts(graph=graph))) == []
 
 
 def test_bodies_with_remedies_of_their_own_have_a_line_each():

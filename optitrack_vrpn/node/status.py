@@ -31,7 +31,7 @@ from optitrack_vrpn.stream.clock.hostclock_io import HostClock
 from optitrack_vrpn.stream.pipeline import Pipeline
 from optitrack_vrpn.stream.roster import Sample, TrackedBody
 from optitrack_vrpn.telling.facts import (
-    BodyFacts, facts_of_body, facts_of_pipeline, LossWindow, Twins)
+    BodyFacts, facts_of_body, facts_of_pipeline, GraphFacts, LossWindow, Twins)
 from optitrack_vrpn.telling.log import problem_lines
 from optitrack_vrpn.telling.rules import of_entry, of_log
 from rclpy.clock import Clock, ClockType
@@ -178,6 +178,7 @@ class StatusReporter:
     :param log: the node's log.
     :ivar active: whether the node publishes poses.
     :ivar latency: latency of poses in the node.
+    :ivar graph: facts of the ROS graph.
     """
 
     def __init__(
@@ -189,6 +190,7 @@ class StatusReporter:
         self._diagnostics = Diagnostics(node, self._collect)
         self._loss = LossWindow()
         self._twins = Twins()
+        self.graph = GraphFacts(node.get_fully_qualified_name())
         self._sources: Optional[_Sources] = None
         #: Tells the statuses of this node from those of another one with its bodies.
         self._session = secrets.token_hex(4)
@@ -313,6 +315,7 @@ class StatusReporter:
                 return []
             pipeline = self._sources.pipeline
             facts = facts_of_pipeline(pipeline, loss)
+            facts.graph = self.graph
             entries.append(clock_entry(
                 pipeline.stamps.status(), pipeline.ptp_minus_stamp_ns, of_entry('clock', facts),
                 pipeline.config.stamps.latency_ms))

@@ -6,11 +6,10 @@ from collections import deque
 import contextlib
 import threading
 import traceback
-from typing import Any, Callable, Mapping, Optional, Sequence, TYPE_CHECKING
+from typing import Any, Callable, Optional, Sequence, TYPE_CHECKING
 
-from optitrack_vrpn.core.checks import listed
 from optitrack_vrpn.core.names import printable
-from optitrack_vrpn.core.severity import ERROR, Severity, WARN
+from optitrack_vrpn.core.severity import ERROR, Severity
 from optitrack_vrpn.node.base.node_parts import Ticker
 from optitrack_vrpn.node.graph.conflicts_ros import (
     ConflictingPublishers, DuplicateNames, ForeignParents)
@@ -21,8 +20,6 @@ from optitrack_vrpn.stream.bodies.states import State
 from optitrack_vrpn.stream.clock.hostclock_io import HostClock
 from optitrack_vrpn.stream.pipeline import Pipeline
 from optitrack_vrpn.stream.roster import TrackedBody
-from optitrack_vrpn.telling.findings import Finding
-from optitrack_vrpn.telling.rules import TWO_PARENTS
 from rclpy.exceptions import InvalidHandle
 from rclpy.lifecycle import LifecycleNode
 from rclpy.node import Node
@@ -152,6 +149,7 @@ class Supervision:
         """Start the ticker thread."""
         self._pipeline = pipeline
         self._publishers = publishers
+        self._status.graph.unmatched = ()    # those of the settings before
         self._accept_services = AcceptServices(self._node, self._lock, pipeline)
         # Chosen: period (s). New bodies wake the thread, so it only delays the detection of
         # silence.
@@ -206,13 +204,14 @@ class Supervision:
         self._status.publish(channels)
         for event in events:
             self._log(event.severity, event.text, event.key)
-        lines = list(unmatched(*to_match)) if to_match else []
-        lines += [self._duplicate_names.look(now_ns), *self._conflicts.look(topics)]
+        graph = self._status.graph
+        if to_match:
+            graph.unmatched = unmatched(*to_match)
+        graph.same_name = self._duplicate_names.look(now_ns)
         if turn is not None:
+            graph.sharing = self._conflicts.look(topics)
             self._parents.begin(frames, now_ns)
-        lines += two_parents(self._parents.look(now_ns))
-        for line in filter(None, lines):
-            self._log(WARN, line, line)
+        graph.parents = self._parents.look(now_ns)
 
     def _create_publishers(self) -> bool:
         """
@@ -241,14 +240,3 @@ class Supervision:
                 name = channel.names.motive
                 self._log(ERROR, f'body {printable(name)!r} cannot be published: {error}',
                           ('refused', name))
-
-
-def two_parents(found: Mapping[str, tuple[str, str]]) -> list[str]:
-    """Describe frames with two parents: one line for each pair of parents."""
-    frames: dict[tuple[str, str], list[str]] = {}
-    for frame, parents in found.items():
-        frames.setdefault(parents, []).append(frame)
-    return [Finding(TWO_PARENTS, (), {
-        'frame': listed(sorted(named), 3),
-        'parents': f'{listed([own])} (this node), {listed([other])}'}).line
-        for (own, other), named in frames.items()]

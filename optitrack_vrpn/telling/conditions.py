@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 import math
 
 from optitrack_vrpn.core.checks import listed
+from optitrack_vrpn.core.names import printable
 from optitrack_vrpn.core.stats import Intervals
 from optitrack_vrpn.stream.bodies.states import State
 from optitrack_vrpn.telling.facts import BodyFacts, ENOUGH_FRAMES, MUCH, StreamFacts
@@ -95,6 +96,31 @@ def paused(*, interrupted: bool) -> Condition:
                 (facts.lost_share > MUCH) is interrupted):
             yield Case((), {'silence': _silence(intervals)}, (Span(intervals.silence_s),))
     return when
+
+
+# -- the ROS graph -------------------------------------------------------------------------------
+def same_name(facts: StreamFacts) -> tuple[Case, ...]:
+    """Find other nodes of the name of this one."""
+    count = facts.graph.same_name
+    return case(count, node=facts.graph.name, others=(
+        'another node is' if count == 1 else f'{count} other nodes are'))
+
+
+def sharing(facts: StreamFacts) -> Iterator[Case]:
+    """Find other nodes that publish on topics of this one."""
+    for other, topic in facts.graph.sharing.items():
+        yield from case(True, subject=other, other=printable(other), topic=topic)
+
+
+def other_parents(facts: StreamFacts) -> Iterator[Case]:
+    """Find frames of this node that have another parent too: one case for two parents."""
+    frames: dict[tuple[str, str], list[str]] = {}
+    for frame, parents in facts.graph.parents.items():
+        frames.setdefault(parents, []).append(frame)
+    for (own, other), named in frames.items():
+        yield from case(
+            True, subject=f'{own} {other}', frame=listed(sorted(named), 3),
+            parents=f'{listed([own])} (this node), {listed([other])}')
 
 
 def two_parents(parents: Mapping[str, Collection[str]]) -> Iterator[Case]:

@@ -232,6 +232,29 @@ class BodyFacts:
         return missing / (missing + frames) if missing >= ENOUGH_FRAMES else 0.0
 
 
+@dataclass(eq=False)
+class GraphFacts:
+    """
+    What a node finds in the ROS graph about itself, and in its settings about bodies.
+
+    :ivar name: its full name.
+    :ivar same_name: number of other nodes of this name.
+    :ivar sharing: other nodes that publish on its topics, with one such topic of each.
+    :ivar parents: TF frames with two parents: its own, and that of another publisher.
+    :ivar unmatched: names and patterns of its settings that match no body, in words.
+    """
+
+    name: str = ''
+    same_name: int = 0
+    sharing: Mapping[str, str] = field(default_factory=dict)
+    parents: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    unmatched: Sequence[str] = ()
+
+
+#: The graph of an observation without ROS.
+NO_GRAPH = GraphFacts()
+
+
 @dataclass
 class StreamFacts:
     """
@@ -257,6 +280,7 @@ class StreamFacts:
     :ivar max_age_s: largest age of a pose that is published (s).
     :ivar trouble: why no frame is stamped, or how old the sender's own stamps are.
     :ivar rate: the rates that are judged.
+    :ivar graph: the ROS graph, as the node sees it.
     """
 
     poses: int = 0
@@ -279,6 +303,7 @@ class StreamFacts:
     max_age_s: float = math.inf
     trouble: Optional[Trouble] = None
     rate: RateFacts = RateFacts()
+    graph: GraphFacts = NO_GRAPH
 
     @property
     def ignored(self) -> dict[str, int]:

@@ -40,7 +40,7 @@ class Case(NamedTuple):
     What the condition of a rule found.
 
     :ivar bodies: bodies; empty for all or none.
-    :ivar figures: values of the text.
+    :ivar figures: values of the text; ``subject`` tells cases of one rule apart, beside bodies.
     :ivar spans: when; empty if it has no time.
     """
 
@@ -137,14 +137,20 @@ class Finding:
         return self._fill(self.rule.end)
 
     @property
-    def problem(self) -> tuple[str, tuple[str, ...]]:
+    def subject(self) -> str:
+        """Return what tells it apart from others of its rule, beside bodies; '' for nothing."""
+        return str(self.figures.get('subject', ''))
+
+    @property
+    def problem(self) -> tuple[str, tuple[str, ...], str]:
         """Return the key that stays the same while the problem lasts."""
-        return self.rule.end or self.code, self.bodies
+        return self.rule.end or self.code, self.bodies, self.subject
 
     @property
     def line(self) -> str:
         """Return finding and remedy in one line."""
-        return f'{self.text}: {self.remedy}'
+        text = self.text
+        return f'{text}{"" if text.endswith("?") else ":"} {self.remedy}'
 
     def _fill(self, text: str) -> str:
         one = len(self.bodies) == 1
@@ -176,10 +182,10 @@ def merge(found: Iterable[Finding]) -> list[Finding]:
     A cause whose bodies were affected at different times (1 s), or have remedies of their own,
     stays apart.
     """
-    joined: dict[tuple[str, object, str], Finding] = {}
+    joined: dict[tuple[object, ...], Finding] = {}
     for one in found:
         when = round(one.begin_s) if math.isfinite(one.begin_s) else None
-        place = one.code, when, one.remedy
+        place = one.code, when, one.remedy, one.subject
         before = joined.get(place)
         joined[place] = one if before is None else Finding(
             one.rule, (*before.bodies, *one.bodies), {**before.figures, 'detail': ''},

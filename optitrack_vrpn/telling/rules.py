@@ -10,6 +10,7 @@ needs no other code: what its condition wants to know is a field of ``facts``.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 import functools
 from typing import Final
 
@@ -18,9 +19,9 @@ from optitrack_vrpn.stream.bodies.states import State
 from optitrack_vrpn.stream.load_shedding import FRESH_NS, PATIENCE_NS, STANDING_NS
 from optitrack_vrpn.telling.conditions import (
     absent, all_late, coarse, datagrams, each, exchanged, held, ignored, in_one_place, in_state,
-    lacked, lacking, late_times, lost, out_of_a_buffer, paused, percent, quiet, repeated_times,
-    restarted, senders_clock, sent_twice, silent, slow_body, standstill,
-    two_parents, uneven, was)
+    lacked, lacking, late_times, lost, other_parents, out_of_a_buffer, paused, percent, quiet,
+    repeated_times, restarted, same_name, senders_clock, sent_twice, sharing, silent, slow_body,
+    standstill, two_parents, uneven, was)
 from optitrack_vrpn.telling.facts import ENOUGH_POSES, StreamFacts
 from optitrack_vrpn.telling.findings import Case, case, find, Finding, Rule
 
@@ -54,6 +55,20 @@ _SET_CLOCKS = (
 _NO_LOSS = 'losses have ended'
 _UNUSABLE = '{bodies} {was} unusable in {share} of {its} poses: '
 
+#: Topics depend on the namespace, not on the node's name; transforms depend on neither.
+_APART = 'another namespace (-r __ns:=/NAME) and other frames (frames.body, frames.body_ned)'
+#: A killed node stays in the graph until DDS's participant lease expires.
+_LINGERS = 'a killed node stays visible for about 20 s'
+#: Remedies for nodes with one full name, whose services conflict too, and for others on one topic.
+ONE_NAME = f'end one, or give one {_APART}; {_LINGERS}'
+ONE_TOPIC = (f'end one, select different bodies for each (bodies.allow), or give one {_APART}; '
+             f'{_LINGERS}')
+
+#: The row of frames of TF with several parents, over the parents by frame.
+TWO_PARENTS: Final[Rule[Mapping[str, Collection[str]]]] = Rule(
+    'two parents', WARN, two_parents, 'the frame {frame} of TF has two parents: {parents}',
+    'TF is a tree, so that its readers get one or the other by chance: remove tf from outputs, '
+    'name the frame otherwise (frames.body, bodies.NAME.frame), or end the other publisher')
 #: All rows, those that explain others first.
 RULES: Final[tuple[Rule[StreamFacts], ...]] = (
     # -- the connection --------------------------------------------------------------------------
@@ -178,6 +193,17 @@ RULES: Final[tuple[Rule[StreamFacts], ...]] = (
          'is Motive paused at times, or its machine too busy?', check='data'),
     Rule('interrupted', WARN, paused(interrupted=True), 'no body sent a pose for {silence}',
          'check the network for interruptions', check='data'),
+    # -- the ROS graph, and the settings ---------------------------------------------------------
+    Rule('same name', WARN, same_name,
+         '{others} called {node} too, so that topics and transforms are published twice, and '
+         'commands reach either node', ONE_NAME, log=True),
+    Rule('shared topic', WARN, sharing,
+         '{other} publishes on {topic} too, so that subscribers receive both', ONE_TOPIC,
+         log=True),
+    replace(TWO_PARENTS.by(other_parents), log=True),
+    Rule('unmatched', WARN, lambda facts: [
+        Case((), {'subject': line, 'what': line}) for line in facts.graph.unmatched],
+         '{what}', 'write each name as in Motive; or is its body out of view?', log=True),
     # -- single bodies ---------------------------------------------------------------------------
     Rule('FROZEN', ERROR, in_state(State.FROZEN), '{bodies} {is} FROZEN{detail}', _FROZEN,
          check='bodies'),
@@ -249,11 +275,6 @@ RULES: Final[tuple[Rule[StreamFacts], ...]] = (
 )
 #: The rows of rates.
 RATES: Final = tuple(rule for rule in RULES if rule.check == 'rate')
-#: The row of frames of TF with several parents, over the parents by frame.
-TWO_PARENTS: Final[Rule[Mapping[str, Collection[str]]]] = Rule(
-    'two parents', WARN, two_parents, 'the frame {frame} of TF has two parents: {parents}',
-    'TF is a tree, so that its readers get one or the other by chance: remove tf from outputs, '
-    'name the frame otherwise (frames.body, bodies.NAME.frame), or end the other publisher')
 #: The rows by their codes.
 BY_CODE: Final = {rule.code: rule for rule in RULES}
 

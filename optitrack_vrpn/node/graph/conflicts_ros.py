@@ -4,10 +4,8 @@
 
 from typing import Any, Mapping, Optional, Sequence
 
-from optitrack_vrpn.core.names import printable
 from optitrack_vrpn.node.base.node_parts import PolledGroup
-from optitrack_vrpn.node.graph.conflicts import (
-    full_name, LINGERS, NAMELESS, ONE_NAME, ONE_TOPIC, qos_remedies)
+from optitrack_vrpn.node.graph.conflicts import full_name, NAMELESS, qos_remedies
 from rclpy.node import Node
 from rclpy.qos import (
     DurabilityPolicy, qos_policy_name_from_kind, QoSProfile, ReliabilityPolicy)
@@ -32,22 +30,16 @@ class DuplicateNames:
     def __init__(self, node: Node, now_ns: int) -> None:
         self._node = node
         self._due_ns = [now_ns + after_ns for after_ns in CHECKS_NS]
+        self._others = 0
 
-    def look(self, now_ns: int) -> str:
-        """Check the names, if due; return a warning about others of this name once, else ''."""
-        if not self._due_ns or now_ns < self._due_ns[0]:
-            return ''
-        self._due_ns.pop(0)
-        own = self._node.get_name(), self._node.get_namespace()
-        others = self._node.get_node_names_and_namespaces().count(own) - 1
-        if others < 1:
-            return ''
-        self._due_ns.clear()
-        name = self._node.get_fully_qualified_name()
-        return (
-            f'{"another node is" if others == 1 else f"{others} other nodes are"} called {name} '
-            'too, so that topics and transforms are published twice, and commands reach either '
-            f'node: {ONE_NAME}; {LINGERS}')
+    def look(self, now_ns: int) -> int:
+        """Check the names, if due; return the number of other nodes of this name."""
+        if self._due_ns and now_ns >= self._due_ns[0]:
+            self._due_ns.pop(0)
+            own = self._node.get_name(), self._node.get_namespace()
+            self._others = max(
+                self._others, self._node.get_node_names_and_namespaces().count(own) - 1)
+        return self._others
 
 
 class ConflictingPublishers:
@@ -57,32 +49,26 @@ class ConflictingPublishers:
         self._node = node
         self._due_ns = now_ns + CHECKS_NS[0]
         self._turns = 0
-        self._reported: set[str] = set()
+        self._found: dict[str, str] = {}
 
     def turn(self, now_ns: int) -> Optional[int]:
         """Return the number of the next turn, or None while it is not due."""
-        # Chosen: largest number of reported nodes.
-        if now_ns < self._due_ns or len(self._reported) >= 8:
+        # Chosen: largest number of nodes that are found.
+        if now_ns < self._due_ns or len(self._found) >= 8:
             return None
         self._due_ns = now_ns + TURN_NS
         self._turns += 1
         return self._turns - 1
 
-    def look(self, topics: Sequence[str]) -> list[str]:
-        """Check topics of this node; return a warning once for each other publisher."""
+    def look(self, topics: Sequence[str]) -> dict[str, str]:
+        """Check topics of this node; return all other publishers so far, with a topic of each."""
         own = self._node.get_name(), self._node.get_namespace()
-        lines = []
         for topic in topics:
             for info in self._node.get_publishers_info_by_topic(topic):
-                other = full_name(info.node_name, info.node_namespace)
-                if (info.node_name, info.node_namespace) == own or other in self._reported or (
-                        info.node_name == NAMELESS):
-                    continue
-                self._reported.add(other)
-                lines.append(
-                    f'{printable(other)} publishes on {topic} too, so that subscribers receive '
-                    f'both: {ONE_TOPIC}; {LINGERS}')
-        return lines
+                if (info.node_name, info.node_namespace) != own and info.node_name != NAMELESS:
+                    self._found.setdefault(
+                        full_name(info.node_name, info.node_namespace), topic)
+        return self._found.copy()
 
 
 class ForeignParents:
@@ -98,7 +84,7 @@ class ForeignParents:
         self._group = PolledGroup()
         self._own: Mapping[str, str] = {}
         self._seen: tuple[int, ...] = ()
-        self._reported: set[str] = set()
+        self._found: dict[str, tuple[str, str]] = {}
         self._readers: list[Any] = []
         self._decoded: dict[tuple[int, bytes], int] = {}
         self._until_ns = 0
@@ -131,21 +117,20 @@ class ForeignParents:
         """
         Read the transforms that wait; call it about ten times a second.
 
-        :returns: for each frame, once, its parent of this node and that of the other one.
+        :returns: of each such frame so far, its parent of this node and that of the other one.
         """
-        found: dict[str, tuple[str, str]] = {}
         for reader in self._readers:
             with reader.handle:
                 for _ in range(_TF_DEPTH):
                     taken = reader.handle.take_message(reader.msg_type, True)
                     if taken is None:
                         break
-                    self._read(taken[0], reader.msg_type, found)
+                    self._read(taken[0], reader.msg_type)
         if self._readers and now_ns >= self._until_ns:
             self.close()
-        return found
+        return self._found.copy()
 
-    def _read(self, data: bytes, kind: Any, found: dict[str, tuple[str, str]]) -> None:
+    def _read(self, data: bytes, kind: Any) -> None:
         # The size, and what follows the first stamp, which are its frames.
         key = len(data), data[16:80]
         decoded = self._decoded[key] = self._decoded.get(key, 0) + 1
@@ -154,9 +139,8 @@ class ForeignParents:
         for one in deserialize_message(data, kind).transforms:
             child, parent = one.child_frame_id.lstrip('/'), one.header.frame_id.lstrip('/')
             own = self._own.get(child, parent)
-            if own != parent and child not in self._reported:
-                self._reported.add(child)
-                found[child] = own, parent
+            if own != parent:
+                self._found.setdefault(child, (own, parent))
 
     def close(self) -> None:
         """End reading."""

@@ -11,7 +11,7 @@ from optitrack_vrpn.core.checks import (
 from optitrack_vrpn.core.names import counted, printable
 from optitrack_vrpn.core.severity import INFO
 from optitrack_vrpn.drivers.table import AUTO, own_port, SOURCES, using
-from optitrack_vrpn.node.graph.conflicts import LINGERS, ONE_NAME, ONE_TOPIC, qos_remedies
+from optitrack_vrpn.node.graph.conflicts import qos_remedies
 from optitrack_vrpn.node.graph.processes import without_shared_memory
 from optitrack_vrpn.stream.bodies.settings import Selection, unmatched
 from optitrack_vrpn.stream.clock.types import UNIX_EPOCH
@@ -19,6 +19,7 @@ from optitrack_vrpn.telling.conditions import USUAL_AGE_S
 from optitrack_vrpn.telling.doctor.reach import check_absence, no_node
 from optitrack_vrpn.telling.doctor.results import Graph, Mismatch, ProbeResults, RunningNode
 from optitrack_vrpn.telling.doctor.stream import check_axes
+from optitrack_vrpn.telling.rules import ONE_NAME, ONE_TOPIC
 
 #: Chosen: names in one line.
 _SHOWN = 4
@@ -88,7 +89,7 @@ def check_publishers(probed: ProbeResults) -> CheckResult:
             f'{printable(next(iter(topics)), 90)}'
             f'{f" and {rest} more of the same topics" if rest else ""}')
     number = len({topic for topics in shared.values() for topic in topics})
-    return warn('publishers', '; '.join(lines), f'{ONE_TOPIC}; {LINGERS}', shared=number)
+    return warn('publishers', '; '.join(lines), ONE_TOPIC, shared=number)
 
 
 def check_published(probed: ProbeResults) -> CheckResult:
@@ -151,7 +152,7 @@ def _check_node(node: RunningNode, graph: Graph) -> CheckResult:
     name = printable(node.name, 90)
     if node.count > 1:
         return warn('lifecycle', f'{node.count} nodes are called {name}',
-                    f'{ONE_NAME}; {LINGERS}.')
+                    f'{ONE_NAME}.')
     if not node.state:
         cause, remedy = without_shared_memory(graph.processes)
         return fail('lifecycle', f'{name} does not report its state{cause and f": {cause}"}',
