@@ -88,7 +88,8 @@ def test_the_bridge_streams_tracked_bodies(bodies, tmp_path):
             assert gone[5] == pytest.approx(250.0) and math.isnan(gone[6])
             assert here.node.diagnostics()[0].message == 'receiving poses'
             assert here.run(here.node.trigger_deactivate).name == 'SUCCESS'
-            assert here.node.diagnostics() == ()     # not the last state of the cycles
+            # not the last state of the cycles
+            assert here.node.diagnostics() == () and here.node.views() == ()
             assert receive(lambda n, status, *_: status == -1)
             controller.settimeout(0.1)
             with pytest.raises(TimeoutError):

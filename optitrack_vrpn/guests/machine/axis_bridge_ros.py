@@ -89,7 +89,7 @@ class AxisBridge(MachineNode[AxisBridgeSettings]):
         if self._thread is None:
             return
         self._thread.stop()
-        self._thread = None
+        self._thread = self._last = None    # the last state is not shown as the present one
         with self._lock:
             if self._mapper is None:
                 return
