@@ -95,7 +95,7 @@ class MachineNode(SettingsNode[S]):
         for change in changes(self._viewed, views):
             names = ', '.join(change.names)
             self._log(WARN if change.worse else INFO,
-                      f'axis {names}: {change.text}', (names, change.text.partition(':')[0]))
+                      f'axis {names}: {change.text}', (names, change.state, change.faults))
         self._viewed = views
 
     def diagnostics(self) -> Sequence[DiagnosticStatus]:
@@ -109,7 +109,7 @@ class MachineNode(SettingsNode[S]):
             views = self.views()
         if (severity, text) != self._told:
             self._told = severity, text
-            self._log(severity, text, ('cycles', severity))
+            self._log(severity, text, ('cycles', text))
         name = self.get_name()
         return [
             entry(f'{name}: cycles', severity, text, {**thread.cycle.figures(), **values}),

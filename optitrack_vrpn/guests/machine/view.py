@@ -78,6 +78,8 @@ class AxisChange(NamedTuple):
     """Axes that changed to one state; ``worse``: with a fault that they did not have before."""
 
     names: list[str]
+    state: str
+    faults: frozenset[str]
     text: str
     worse: bool
 
@@ -85,15 +87,13 @@ class AxisChange(NamedTuple):
 def changes(before: Iterable[AxisView], now: Iterable[AxisView]) -> list[AxisChange]:
     """Return what is to be logged: axes with another state, or other faults, than before."""
     known = {each.name: each for each in before}
-    found: dict[tuple[str, frozenset[str]], AxisChange] = {}
+    found: dict[tuple[str, frozenset[str], bool], AxisChange] = {}
     for each in now:
         last = known.get(each.name)
         if last is None or (last.state, last.faults) != (each.state, each.faults):
-            change = found.setdefault(
-                (each.state, each.faults), AxisChange([], each.text, False))
-            change.names.append(each.name)
-            if last is not None and each.faults - last.faults:
-                found[each.state, each.faults] = change._replace(worse=True)
+            worse = last is not None and bool(each.faults - last.faults)
+            found.setdefault((each.state, each.faults, worse), AxisChange(
+                [], each.state, each.faults, each.text, worse)).names.append(each.name)
     return list(found.values())
 
 
