@@ -9,7 +9,7 @@ holds Python's global interpreter lock while it connects, and data of the server
 outside this package. The built-in client has neither limitation.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
@@ -28,6 +28,8 @@ from optitrack_vrpn.drivers.vrpn.codec import DEFAULT_PORT, Event, Motion, PoseR
 from optitrack_vrpn.drivers.vrpn.frames import to_frames
 
 _EPOCH = datetime(1970, 1, 1)
+#: A report of the module: its values by name.
+_Report = Mapping[str, Any]
 #: Chosen: polling period (ns), because the module cannot wait for data. It is the largest delay
 #: that polling adds to a report.
 _POLL_NS = NS_PER_MS
@@ -129,12 +131,12 @@ class PythonVrpnClient(ReconnectingClient):
             self._report(self._link.pose_received(now_ns))
         self._sink.receive(items, now_ns, self._clock.host_minus_arrival_ns())
 
-    def _on_position(self, name: str, report: Any) -> None:
+    def _on_position(self, name: str, report: _Report) -> None:
         self._pending.append(PoseReport(
             name, report['sensor'], sender_time_ns(report['time']),
             tuple(report['position']), tuple(report['quaternion'])))
 
-    def _on_derivative(self, kind: str, name: str, report: Any) -> None:
+    def _on_derivative(self, kind: str, name: str, report: _Report) -> None:
         # The module's 'future delta' (dt) is wrong, and without dt the rotation has no meaning.
         self._pending.append(Motion(
             name, report['sensor'], sender_time_ns(report['time']), kind == 'velocity',
