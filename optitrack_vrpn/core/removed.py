@@ -47,6 +47,9 @@ SETTINGS.update(dict.fromkeys(
     (f'qos.own.{name}' for name in ('reliability', 'depth', 'deadline_s', 'lifespan_s')),
     'own is best effort with depth 1 and a deadline of 100 ms; for other qualities of service '
     'take pose, with rates.pose and qos.*'))
+SETTINGS.update(dict.fromkeys(
+    (f'topics.{name}' for name in ('rigid_body_array', 'point_cloud', 'marker_array')),
+    'its readers expect the one name; for another, remap the topic'))
 #: Values of parameters.
 VALUES: dict[str, str] = {
     'tcp:': 'use udpin or udpout of the bridge; start the simulator of ArduPilot with '

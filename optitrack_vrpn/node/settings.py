@@ -98,11 +98,8 @@ class TopicSettings:
     poses_v2: str = setting('poses_v2', doc='likewise')
     pose_array: str = setting('pose_array', doc='likewise')
     rigid_bodies: str = setting('rigid_bodies', doc='likewise')
-    rigid_body_array: str = setting('rigid_body_array', doc='likewise')
     markers: str = setting('markers', doc='likewise')
-    point_cloud: str = setting('pointCloud', doc='likewise')
     named_markers: str = setting('named_markers', doc='likewise')
-    marker_array: str = setting('marker_array', doc='likewise')
 
     def templates(self) -> dict[str, str]:
         """Return the template of each kind of topic, which still contains ``{body}``."""
@@ -122,7 +119,9 @@ class TopicSettings:
                   if not kind.per_body and hasattr(self, name)}
         _check_each(*(functools.partial(check_topic, topic, name)
                       for name, topic in shared.items()))
-        if len(set(shared.values())) < len(shared):
+        taken = [shared.get(name, kind.topic) for name, kind in KINDS.items()
+                 if not kind.per_body and kind.topic != '/tf']
+        if len(set(taken)) < len(taken):
             raise ConfigurationError(f'two of {", ".join(shared)} have the same topic')
         _check_each(
             lambda: check_template(self.pose, 'pose', True),
