@@ -119,10 +119,13 @@ class TopicSettings:
                   if not kind.per_body and hasattr(self, name)}
         _check_each(*(functools.partial(check_topic, topic, name)
                       for name, topic in shared.items()))
-        taken = [shared.get(name, kind.topic) for name, kind in KINDS.items()
-                 if not kind.per_body and kind.topic != '/tf']
-        if len(set(taken)) < len(taken):
-            raise ConfigurationError(f'two of {", ".join(shared)} have the same topic')
+        owners: dict[str, str] = {}
+        for name, kind in KINDS.items():
+            topic = shared.get(name, kind.topic)
+            if not kind.per_body and kind.topic != '/tf' and owners.setdefault(
+                    topic, name) != name:
+                raise ConfigurationError(
+                    f'{owners[topic]} and {name} have the same topic {topic!r}')
         _check_each(
             lambda: check_template(self.pose, 'pose', True),
             lambda: check_template(self.pose_ned, 'pose_ned', True),
