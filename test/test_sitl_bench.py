@@ -9,10 +9,13 @@ import time
 
 import numpy as np
 from optitrack_vrpn.core.axes import AxesConfig, enu_to_ned, frame_maps, Pose
+from optitrack_vrpn.guests.autopilot.parameters import rules
+from optitrack_vrpn.guests.autopilot.settings import BridgeSettings, plan
 from optitrack_vrpn.sim.scenario_io import scenario_from_mapping
 from optitrack_vrpn.sim.world import World
 import pytest
 from scipy.spatial.transform import Rotation
+import yaml
 
 pytest.importorskip('pymavlink')
 sys.path[:0] = [str(Path(__file__).resolve().parents[1] / 'bench')]
@@ -63,6 +66,17 @@ def test_a_hidden_body_is_in_no_frame_of_the_scenario(room):
     for hidden, reports in ((True, 0), (False, 1)):
         room.hidden = hidden
         assert len(world.frame(1).reports) == reports
+
+
+@pytest.mark.parametrize('kind', [sitl.Px4, sitl.ArduCopter])
+def test_the_bridge_accepts_settings_and_parameters_of_each_simulator(kind):
+    given = {name: yaml.safe_load(value) for name, value in kind.bridge.items()}
+    chosen = plan(BridgeSettings(body=sitl.BODY, autopilot=kind.autopilot, target_system=1, **{
+        **given, 'origin': tuple(given['origin'])}))
+    assert chosen.origin and not chosen.warnings
+    for rule in rules(kind.autopilot, chosen):
+        value = kind.parameters[rule.name]
+        assert rule.right(value) == value, rule
 
 
 class Vehicle(sitl.ArduCopter):
