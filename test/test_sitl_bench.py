@@ -8,6 +8,7 @@ import sys
 import time
 
 import numpy as np
+from optitrack_vrpn.cli.yaml_text import parse_yaml
 from optitrack_vrpn.core.axes import AxesConfig, enu_to_ned, frame_maps, Pose
 from optitrack_vrpn.guests.autopilot.parameters import rules
 from optitrack_vrpn.guests.autopilot.settings import BridgeSettings, plan
@@ -15,7 +16,6 @@ from optitrack_vrpn.sim.scenario_io import scenario_from_mapping
 from optitrack_vrpn.sim.world import World
 import pytest
 from scipy.spatial.transform import Rotation
-import yaml
 
 pytest.importorskip('pymavlink')
 sys.path[:0] = [str(Path(__file__).resolve().parents[1] / 'bench')]
@@ -70,7 +70,7 @@ def test_a_hidden_body_is_in_no_frame_of_the_scenario(room):
 
 @pytest.mark.parametrize('kind', [sitl.Px4, sitl.ArduCopter])
 def test_the_bridge_accepts_settings_and_parameters_of_each_simulator(kind):
-    given = {name: yaml.safe_load(value) for name, value in kind.bridge.items()}
+    given = {name: parse_yaml(value, name) for name, value in kind.bridge.items()}
     chosen = plan(BridgeSettings(body=sitl.BODY, autopilot=kind.autopilot, target_system=1, **{
         **given, 'origin': tuple(given['origin'])}))
     assert chosen.origin and not chosen.warnings
