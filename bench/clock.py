@@ -46,7 +46,7 @@ def stamp_all(source: StampSource, frames: Frames) -> tuple[Any, Any]:
     """Return error (us, NaN without a stamp) and stated uncertainty (us) of each frame."""
     error = np.full(len(frames.arrival), np.nan)
     known = np.full(len(frames.arrival), np.nan)
-    judging, uncertainty = True, math.nan
+    uncertainty = math.nan
     echoes = iter(frames.echoes)
     echo = next(echoes, None)
     pairs = zip(frames.sender.tolist(), frames.arrival.tolist(), strict=True)
@@ -55,8 +55,8 @@ def stamp_all(source: StampSource, frames: Frames) -> tuple[Any, Any]:
             source.echo(*echo[1:])
             echo = next(echoes, None)
         stamp = source.stamp(sender_ns, arrival_ns, 0, 0, source.coarse)
-        if judging:
-            judging = source.judge('wand', k, sender_ns, arrival_ns)
+        if source.times is not None:
+            source.judge('wand', k, sender_ns, arrival_ns)
         if stamp is not None:
             error[k] = (stamp - arrival_ns - float(frames.truth[k])) / 1e3
         if k % 24 == 0:

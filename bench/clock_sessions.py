@@ -35,6 +35,9 @@ from optitrack_vrpn.core.severity import WARN  # noqa: E402
 from optitrack_vrpn.drivers.frames import Body, Frame  # noqa: E402
 from optitrack_vrpn.stream.config import PipelineConfig  # noqa: E402
 from optitrack_vrpn.stream.pipeline import Pipeline  # noqa: E402
+from optitrack_vrpn.telling.facts import facts_of_body, facts_of_pipeline  # noqa: E402
+from optitrack_vrpn.telling.findings import Finding  # noqa: E402
+from optitrack_vrpn.telling.rules import of_log  # noqa: E402
 
 SESSIONS, SECONDS = 600, 60.0
 LEAST_S = 0.3e-3
@@ -253,7 +256,8 @@ class _Silence:
 
     :param pause_s: after such a time without a frame there was nothing to publish.
     :param limit_s: silences that are longer need a line in the log.
-    :ivar explained_at: time of the last warning in the log.
+    :ivar explained_at: last time of a warning in the log, or of a problem that it told and that
+        lasts.
     """
 
     def __init__(self, session: Session, pause_s: float, limit_s: float) -> None:
@@ -284,6 +288,13 @@ class _Silence:
             self._since = math.nan
 
 
+def _problems(pipeline: Pipeline, now_ns: int) -> list[Finding]:
+    """Return what lasts: the node writes a line when it begins, and one when it ends."""
+    facts = facts_of_pipeline(pipeline)
+    facts.bodies = tuple(facts_of_body(body, now_ns) for body in pipeline.bodies)
+    return of_log(facts)
+
+
 def run(seed: int, watch: bool = False) -> Outcome:
     """Run a session."""
     session = make_session(seed)
@@ -311,7 +322,9 @@ def run(seed: int, watch: bool = False) -> Outcome:
         if now - ticked > 0.1:
             ticked = now
             pipeline.tick(read_ns)
-            if any(event.severity == WARN for event in pipeline.take_events()):
+            levels = [event.severity for event in pipeline.take_events()]
+            levels += [finding.severity for finding in _problems(pipeline, read_ns)]
+            if WARN in levels:
                 silence.explained_at = now
         age = now - taken - LEAST_S
         silence.add(now, age <= LIVE_S, bool(samples))

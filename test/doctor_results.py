@@ -13,10 +13,8 @@ from optitrack_vrpn.telling.doctor.results import ProbeResults, WatchedStream
 from optitrack_vrpn.telling.facts import BodyFacts
 
 CLOCK = ClockStatus(
-    mode='tracking', by_arrival=False, epoch=0, learnt=True, offset_ns=10**18, skew_ppm=1.0,
-    uncertainty_s=1e-4, above_s=0.0, above_since_s=0.0, follows_in_s=0.0, withheld=0,
-    restarts={}, samples=400, sender_base='sender_start', jitter_p99_s=5e-4,
-    refused=0)
+    mode='tracking', by_arrival=False, learnt=True, offset_ns=10**18, skew_ppm=1.0,
+    uncertainty_s=1e-4, restarts={}, samples=400, sender_base='sender_start', jitter_p99_s=5e-4)
 
 
 def body(name, state=State.TRACKED, detail='seen', **intervals):

@@ -27,7 +27,7 @@ def test_the_line_is_the_lower_hull_of_the_least_lags():
     lags = 40e-6 * sent + rng.gamma(2.0, 100e3, len(sent))
     lags[0] = 0.0
     for k in range(1, len(sent)):
-        line.add(int(sent[k]), int(lags[k]), line.above(int(sent[k]), int(lags[k])))
+        line.add(int(sent[k]), int(lags[k]), int(lags[k]) - line.lag(int(sent[k])))
     # The edge of the convex hull 90 s ago, by another implementation.
     second = sent // S
     least = np.array([(sent[k], lags[k]) for s in range(20, 320)
@@ -79,7 +79,7 @@ def test_the_uncertainty_contains_a_line_below_lags_that_rise(ppm):
         sent = k * S // 100
         ideal = max(0, sent - 60 * S) * ppm * 1e-6
         lag = round(ideal + rng.gamma(2.0, 30e3))
-        line.add(sent, lag, line.above(sent, lag))
+        line.add(sent, lag, lag - line.lag(sent))
         if sent > 66 * S:
             beyond.append(ideal - line.lag(sent) - line.uncertainty_ns)
     assert np.mean(np.array(beyond) <= 0.0) > 0.97

@@ -32,22 +32,18 @@ def test_min_offset_is_the_originals_rule(delays, samples):
     for i, ((sent, arrival), stamp) in enumerate(zip(pairs, stamps, strict=True)):
         if i < samples:
             assert stamp == arrival
-        elif stamp > stamps[i - 1] + 10 * MS // 4:
+        else:
             # what the original gives; never later than the arrival
             assert stamp == min(sent + least, arrival)
-        else:
-            # coming down at the hand-over, forwards all the same
-            assert stamp == stamps[i - 1] + 10 * MS // 8 >= sent + least
 
 
 def test_min_offset_counts_frames():
     source = StampSource(StampConfig(mode='min_offset', offset_samples=5))
-    for frame in range(5):
+    for frame in range(6):
         for _body in range(2):
-            assert not source.status().learnt or frame == 4
-            source.stamp(frame * 10 * MS, 7 * S + frame * 10 * MS + 100)
-    assert source.status().learnt
-    assert source.stamp(60 * MS, 7 * S + 90 * MS) == 7 * S + 60 * MS + 100
+            stamp = source.stamp(frame * 10 * MS, 7 * S + frame * 10 * MS + 100 + frame)
+            # The least offset of five frames is that of the first.
+            assert stamp == 7 * S + frame * 10 * MS + 100 + (frame if frame < 5 else 0)
 
 
 def test_min_offset_drifts_with_the_clocks_as_documented():
@@ -97,28 +93,26 @@ def test_a_restart_of_the_sender_begins_an_epoch_once_frames_are_fresh(mode, bac
     source = StampSource(StampConfig(mode=mode))
     for i in range(2000):
         source.stamp(500 * S + i * 4 * MS, 80 * S + i * 4 * MS + 30_000)
-    source.events()
+    source.events.clear()
     new = back_to if back_to is not None else 508 * S + ahead
     stamps = [source.stamp(new + i * 4 * MS, 88 * S + i * 4 * MS) for i in range(240)]
     assert stamps[:90] == [None] * 90
     assert all(abs(stamps[i] - 88 * S - i * 4 * MS) < 20_000 for i in range(135, 240))
     assert source.status().restarts == {'sender_restarted': 1}
-    ended = [event for event in source.events() if event.data.kind == 'epoch_ended']
-    assert [(event.severity, event.data.reason, event.data.epoch) for event in ended] == [
-        (WARN, 'sender_restarted', 1)]
+    assert [(event.severity, event.data.reason)
+            for event in source.events] == [
+        (WARN, 'sender_restarted')]
 
 
-@pytest.mark.parametrize(('first', 'base', 'said'), [
-    (UNIX, 'unix_epoch', 'the Unix epoch'), (2_445_995 * S, 'sender_start', 'its start'),
-    (0, 'sender_start', 'its start')])
+@pytest.mark.parametrize(('first', 'base'), [
+    (UNIX, 'unix_epoch'), (2_445_995 * S, 'sender_start'), (0, 'sender_start')])
 @pytest.mark.parametrize('mode', ['tracking', 'min_offset', 'sender'])
-def test_offset_and_base_of_sender_times_are_reported_once(mode, first, base, said):
+def test_the_base_of_sender_times_is_known(mode, first, base):
     source = StampSource(StampConfig(mode=mode))
     for i in range(4000):
         source.stamp(first + i * MS, UNIX + 3 * S + i * MS)
-    assert source.status().sender_base == base
-    (event,) = [event for event in source.events() if event.data.kind == 'learnt']
-    assert said in event.text
+    assert source.status().sender_base == base and source.status().learnt
+    assert not source.events
 
 
 def test_reconnecting_keeps_what_fits_and_drops_what_does_not():
@@ -170,7 +164,7 @@ def test_a_clock_that_stands_after_a_restart_is_reported():
     source.reconnected()
     for k in range(240, 600):
         assert source.stamp(0, S + k * S // 240) is None
-    (found,) = of_entry('clock', StreamFacts(trouble=source.trouble(4 * S), max_age_s=1.0))
+    (found,) = of_entry('clock', StreamFacts(clock=source.status(4 * S), max_age_s=1.0))
     assert 'no pose is published' in found.text
 
 
@@ -180,4 +174,4 @@ def test_mode_sender_reports_no_frames_as_withheld():
     source.reconnected()
     for number in range(400):
         assert source.stamp(10 * S + number * 10 * MS, 20 * S + number * 5 * MS) is not None
-    assert not source.trouble(25 * S).event
+    assert not source.status(25 * S).withheld

@@ -75,7 +75,7 @@ def test_the_stamps_of_other_bodies_do_not_change(mode, tick):
         assert max(abs(a - b) for a, b in zip(found, expected)) < MS // 5
     else:
         assert found == expected
-    assert any('ticks or jitter of 15.6 ms' in event.text for event in doubled.events) is (
+    assert any('tick or jitter by 15.6 ms' in event.text for event in doubled.events) is (
         tick == COARSE)
 
 

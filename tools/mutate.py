@@ -52,6 +52,7 @@ GATE_TESTS, VEHICLE_TESTS, SERIAL_TESTS, LOOP_TESTS, AXIS_TESTS, AXES_TESTS, PAI
 NUMBERS = 'test/test_natnet_connection.py'
 SENDER, PACE, LINE, TIMES = (
     f'stream/clock/{name}.py' for name in ('sender_clock', 'pace', 'line', 'sender_times'))
+FRESHNESS = 'test/test_pipeline_freshness.py'
 ON_PACE, ON_LINE, ON_TIMES = (
     f'test/test_clock_{name}.py' for name in ('pace', 'line', 'sender_times'))
 REQUESTS = 'test/test_client_transport.py -k'
@@ -59,24 +60,29 @@ DRIVERS = 'test/test_drivers.py'
 ROWS = (
     (SENDER, 'self.above_ns <= WINDOW_NS < above_ns', 'False', f'{ON_PACE} -k inside_a_stall'),
     (SENDER, 'line.pulled_ns - above_ns > EARLY_NS', 'False', f'{ON_PACE} -k all_clocks'),
-    (SENDER, 'or lag_ns < self._late_lag_ns - LATE_NS', '', f'{ON_PACE} -k drain'),
+    (SENDER, ' or lag_ns < self._late_lag_ns - LATE_NS', '', f'{ON_PACE} -k drain'),
     (SENDER, 'arrival_ns - self.late_ns >= HOLD_NS', 'False', f'{ON_PACE} -k longer_route'),
-    (SENDER, 'if sender_ns not in self._recent:', 'if True:', f'{ON_PACE} -k second_path'),
-    (SENDER, "least_ns, what == 'line')", 'least_ns)', f'{ON_LINE} -k known_of_the_sender'),
-    (PACE, '(self._steady > 1 or', '(steady or', 'test/test_pipeline_freshness.py -k backlog'),
-    (PACE, '        if waited:', '        if False:', f'{ON_PACE} -k fresh_soon'),
+    (SENDER, 'if sender_ns in self._recent:', 'if False:', f'{ON_PACE} -k second_path'),
+    (SENDER, "least_ns, change in ('', 'line'))", 'least_ns)',
+     f'{ON_LINE} -k known_of_the_sender'),
+    (PACE, '(self._steady > 1 or', '(self._steady or', f'{FRESHNESS} -k backlog'),
+    (PACE, 'if self._frames == 1:', 'if False:', f'{ON_PACE} -k fresh_soon'),
     (LINE, 'min(float(EDGE_NS), 0.5 * span)', '0.0', f'{ON_LINE} -k load_of_30'),
     (LINE, '(span >= EDGE_NS or not self.known)', 'True', f'{ON_LINE} -k known_of_the_sender'),
     (LINE, 'max(rising, ERRORS', 'max(0.0, ERRORS', f'{ON_LINE} -k change_of_the_floor'),
-    (LINE, '2.0 * max(recent) - min(recent)', 'min(recent)', f'{ON_LINE} -k lags_that_rise'),
-    (SENDER, 'if not (self._new or', 'if not (', f'{ON_PACE} -k new_connection'),
+    (LINE, '2.0 * max(self._recent) - min(self._recent)', 'min(self._recent)',
+     f'{ON_LINE} -k lags_that_rise'),
+    (SENDER, 'if not (connects or', 'if not (', f'{ON_PACE} -k new_connection'),
     (SENDER, 'passed_ns - waited_ns > SECOND_NS', 'False', f'{ON_PACE} -k another_time'),
-    (PACE, '            lag_ns - self.least_ns <= WINDOW_NS)', '            True)',
+    (PACE, ' and lag_ns - self.least_ns <= WINDOW_NS', '',
      f'{ON_PACE} -k first_moments'),
+    ('stream/clock/source.py', '(self._sender_mode and clock.run ==', '(clock.run ==',
+     f'{FRESHNESS} -k without_times'),
     ('stream/clock/round_trips.py', 'back = min(back,', 'back = max(back,',
      'test/test_clock_round_trips.py -k answer_below'),
     (TIMES, 'abs(frame - typical) > doubt', 'False', ON_TIMES),
     (TIMES, ' or size < 2 * spread', '', f'{ON_TIMES} -k triggered'),
+    (TIMES, '[*single, longest]', 'single', ON_TIMES),
     ('core/names.py', 'fullmatch(made) and', 'fullmatch(made) or', 'test/test_names.py'),
     ('core/names.py', "title if rule == 'unchanged' else ''", "''", 'test/test_names.py'),
     ('stream/pipeline.py', 'quat = continued(quat_xyzw, quat)', 'pass',

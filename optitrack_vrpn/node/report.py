@@ -90,16 +90,14 @@ def clock_entry(
     :param latency_ms: of the settings.
     """
     level, message = INFO, f'{status.mode}, epoch {status.epoch}'
-    if found:
+    if found and found[0].severity is not INFO:
         level, message = found[0].severity, found[0].line
     elif not status.samples:
         level, message = WARN, f'{status.mode}, no pose of a selected body yet'
     elif not status.learnt:
         message += ', learning'
-    elif status.above_since_s:
-        message += (f'; delays are {status.above_s * 1e3:.1f} ms longer since '
-                    f'{status.above_since_s:.0f} s: load, or a longer route; stamps do not follow '
-                    f'for {max(status.follows_in_s, 0.0):.0f} s')
+    elif found:
+        message += f'; {found[0].text}'
     values = {
         'mode': status.mode,
         'latency_ms': f'{latency_ms:g}',
@@ -110,15 +108,13 @@ def clock_entry(
         'uncertainty_us': written(status.uncertainty_s * 1e6, 1),
         'arrival_jitter_p99_us': written(status.jitter_p99_s * 1e6, 1),
         'network_delay_us': written(status.network_delay_s * 1e6, 1),
-        'round_trip_us': written(status.round_trip_s * 1e6, 1),
         'sender_base': status.sender_base,
         'sender_jitter_us': written(status.sender_jitter_s * 1e6, 1),
         'by_arrival': str(status.by_arrival).lower(),
         'longer_delays_us': written(status.above_s * 1e6, 1),
         'longer_delays_since_s': written(status.above_since_s, 0),
         'samples': str(status.samples),
-        'refused': str(status.refused),
-        'withheld': str(status.withheld),
+        'withheld_since_s': written(status.withheld_s if status.withheld else 0.0, 1),
     }
     values.update({
         f'epochs_ended_{reason}': str(count) for reason, count in status.restarts.items()})

@@ -317,7 +317,7 @@ class StatusReporter:
             facts = facts_of_pipeline(pipeline, loss)
             facts.graph = self.graph
             entries.append(clock_entry(
-                pipeline.stamps.status(), pipeline.ptp_minus_stamp_ns, of_entry('clock', facts),
+                pipeline.clock_status(), pipeline.ptp_minus_stamp_ns, of_entry('clock', facts),
                 pipeline.config.stamps.latency_ms))
             entries.append(frames_entry(
                 self.latency.work.percentiles(), self.latency.latency.percentiles(),

@@ -25,7 +25,7 @@ from optitrack_vrpn.stream.bodies.states import Disposition, StateChange
 from optitrack_vrpn.stream.bodies.times import Epoch
 from optitrack_vrpn.stream.bodies.tracker import Tracker
 from optitrack_vrpn.stream.clock.source import StampSource
-from optitrack_vrpn.stream.clock.types import Trouble
+from optitrack_vrpn.stream.clock.types import ClockStatus
 from optitrack_vrpn.stream.config import PipelineConfig
 from optitrack_vrpn.stream.load_shedding import FRESH_NS, LoadShedder
 from optitrack_vrpn.stream.motion.estimator import MotionEstimate
@@ -78,9 +78,7 @@ class Pipeline:
         self._usual_axes = self._maps.to_enu is pose_to_enu_north
         self._discovered = discovered
         self._sender_mode = config.stamps.mode == 'sender'
-        # Whether the sender's times are still to be judged; bodies of the present frame of a
-        # sender whose times are too coarse.
-        self._judging = not self._sender_mode
+        # Bodies of the present frame of a sender whose times are too coarse.
         self._in_frame: set[tuple[str, int]] = set()
         self.max_age_ns = _ANY_AGE_NS if not config.max_age_s else round(
             config.max_age_s * NS_PER_S + config.stamps.latency_ms * 1e6)
@@ -92,11 +90,9 @@ class Pipeline:
         self._taken_ns = -_CATCHING_UP_NS
         self._behind_ns = 0
         # Stamps before and after these times (ns) are not published in this call of process; why
-        # the last frame has no stamp; numbers of frames that the clock had withheld, and found
-        # older, so far.
+        # the last frame has no stamp.
         self._oldest_ns = self._newest_ns = 0
         self._unstamped = Disposition.UNSTAMPED
-        self._withheld = self._older = 0
         self._lean = False
 
     # -- the hot path --------------------------------------------------------------------------
@@ -158,12 +154,12 @@ class Pipeline:
             stamp_ns = stamps.stamp(
                 sender_time_ns, arrival_ns, host_minus_arrival_ns, processing_ns,
                 stamps.coarse and self._begins(item))
-            if stamps.pending_events:
+            if stamps.events:
                 self._follow_clock(
                     stamp_ns if stamps.by_arrival else sender_time_ns, arrival_ns)
             if stamp_ns is None or stamp_ns >= _END_OF_TIME_NS:
                 stamp_ns = None
-                self._explain_unstamped()
+                self._unstamped = Disposition(stamps.refusal)
             else:
                 self.ptp_minus_stamp_ns = ptp_ns - stamp_ns if ptp_ns else None
                 if processing_ns:
@@ -172,7 +168,7 @@ class Pipeline:
                         FrameTimes, (stamp_ns, sender_time_ns, camera_ns, processing_ns)))
             if bodies:
                 self._take_bodies(
-                    bodies, sender_time_ns, stamp_ns, arrival_ns, self._judging and (
+                    bodies, sender_time_ns, stamp_ns, arrival_ns, stamps.times is not None and (
                         not processing_ns), shedding, samples)
             if (markers or more is not None) and stamp_ns is not None and (
                     self._oldest_ns <= stamp_ns - stamps.lag_ns
@@ -218,7 +214,7 @@ class Pipeline:
             if channel is None:
                 continue
             if judging:
-                judging = self._judging = stamps.judge(
+                stamps.judge(
                     channel, position, sender_time_ns, arrival_ns, frame_ns is not None)
             if frame_ns is None:
                 channel.dropped[self._unstamped] += 1
@@ -288,17 +284,6 @@ class Pipeline:
             samples.append(
                 _new(Sample, (channel, stamp_ns, frame_ns, position, quat, motion, lean)))
 
-    def _explain_unstamped(self) -> None:
-        """Find why the present frame has no stamp."""
-        stamps = self.stamps
-        self._unstamped = Disposition.UNSTAMPED
-        if stamps.older != self._older:
-            self._older = stamps.older
-            self._unstamped = Disposition.OUT_OF_ORDER
-        if stamps.withheld != self._withheld:
-            self._withheld = stamps.withheld
-            self._unstamped = Disposition.BACKLOG
-
     def _begins(self, frame: Frame) -> bool:
         """Return whether a body repeats, so that this is another frame, whatever its time."""
         bodies = {(body.name, body.sensor) for body in frame.bodies}
@@ -357,13 +342,12 @@ class Pipeline:
         :param time_ns: time of the present pose for the gate (ns), None if it has no stamp.
         :param arrival_ns: its arrival (ns).
         """
-        for event in self.stamps.events():
+        events = self.stamps.events
+        while events:
+            event = events.popleft()
             change = event.data
             self.reports.add(event.severity, event.key, f'clock: {event.text}', change)
-            if change.kind != 'epoch_ended':
-                continue
             if change.run_ended:
-                self._judging = not self.stamps.coarse
                 self._shared_names.clear()
                 self._in_frame.clear()
             epoch = None
@@ -429,7 +413,6 @@ class Pipeline:
         arrive as fast as they were sent: until then they may come out of a buffer.
         """
         self.stamps.reconnected()
-        self._judging = not (self._sender_mode or self.stamps.coarse)
 
     def apply(self, config: PipelineConfig) -> list[TrackedBody]:
         """
@@ -450,10 +433,9 @@ class Pipeline:
         self.config = config
         return gone
 
-    @property
-    def trouble(self) -> Optional[Trouble]:
-        """Return why all poses are withheld for long, or how old the sender's own stamps are."""
-        return self.stamps.trouble(self._taken_ns)
+    def clock_status(self) -> ClockStatus:
+        """Return the facts of the sender's clock at the last call of ``process``."""
+        return self.stamps.status(self._taken_ns)
 
     @property
     def bodies(self) -> list[TrackedBody]:

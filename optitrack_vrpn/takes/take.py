@@ -10,6 +10,7 @@ import contextlib
 from dataclasses import dataclass, field
 import functools
 import json
+import math
 from typing import Any, NamedTuple, Optional, Protocol
 
 import numpy as np
@@ -87,13 +88,20 @@ def trajectory_of(table: Rows) -> Trajectory:
 
 
 class ClockRow(NamedTuple):
-    """The sender's clock according to the node's diagnostics."""
+    """
+    The sender's clock according to the node's diagnostics.
+
+    :ivar longer_us: by how much delays are longer than those of the stamps (µs).
+    :ivar longer_since_s: for how long they clearly are (s); 0 if they are not.
+    """
 
     time_ns: int
     epoch: int
     offset_s: float
     skew_ppm: float
     uncertainty_us: float
+    longer_us: float = math.nan
+    longer_since_s: float = 0.0
 
 
 @dataclass

@@ -404,7 +404,9 @@ def _take_diagnostics(take: Take, entry: StatusReport, time_ns: int) -> None:
         take.stamping = values
         take.clock.append(ClockRow(
             time_ns, int(_number(values.get('epoch', '0'))), _number(values['offset_s']),
-            _number(values.get('skew_ppm')), _number(values.get('uncertainty_us'))))
+            _number(values.get('skew_ppm')), _number(values.get('uncertainty_us')),
+            _number(values.get('longer_delays_us')),
+            _number(values.get('longer_delays_since_s', '0'))))
     elif entry.subject == 'connection' and 'sessions' in values:
         take.connection = values
         state = entry.message.partition(':')[0].partition(' ')[0]

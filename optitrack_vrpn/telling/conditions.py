@@ -132,33 +132,36 @@ def two_parents(parents: Mapping[str, Collection[str]]) -> Iterator[Case]:
 
 
 # -- times ---------------------------------------------------------------------------------------
-def out_of_a_buffer(*, falling: bool) -> Condition:
-    """Find why frames are withheld; falling ones arrive faster than they were sent."""
-    def when(facts: StreamFacts) -> Iterator[Case]:
-        trouble = facts.trouble
-        if trouble is not None and trouble.event and trouble.falling is falling:
-            yield Case((), {'event': trouble.event, 'seconds': trouble.for_s})
-    return when
+def out_of_a_buffer(facts: StreamFacts) -> Iterator[Case]:
+    """Find that frames are withheld, after the second in which a buffer usually empties."""
+    clock = facts.clock
+    if clock is not None and clock.withheld and clock.withheld_s >= 1.0:
+        yield Case((), {'event': clock.withheld, 'seconds': clock.withheld_s})
 
 
 def all_late(facts: StreamFacts) -> Iterator[Case]:
-    """Find that all frames are late."""
-    trouble = facts.trouble
-    if trouble is not None and trouble.late_s and not trouble.event:
-        yield Case((), {'late': trouble.late_s, 'left': trouble.left_s})
+    """Find that all frames are too late to be published."""
+    clock = facts.clock
+    if clock is not None and 0.0 < facts.max_age_s < clock.above_s and not clock.withheld:
+        yield Case((), {'late': clock.above_s, 'left': clock.follows_in_s})
+
+
+def longer_delays(facts: StreamFacts) -> Iterator[Case]:
+    """Find delays that are longer than those of the stamps, for a second and more."""
+    clock = facts.clock
+    if clock is not None and clock.above_since_s >= 1.0 and not clock.withheld:
+        yield Case((), {'above': clock.above_s * 1e3, 'since': clock.above_since_s,
+                        'left': clock.follows_in_s})
 
 
 def senders_clock(*, published: bool) -> Condition:
     """Find the sender's own times (mode ``sender``) to be those of another clock."""
     def when(facts: StreamFacts) -> Iterator[Case]:
-        trouble = facts.trouble
-        if trouble is None or trouble.event or trouble.late_s or (
-                0.0 <= trouble.age_s <= USUAL_AGE_S):
-            return
-        size_s = abs(trouble.age_s)
-        if (0.0 < facts.max_age_s < size_s) is not published:
-            yield Case((), {'age': size_s, 'how': (
-                'in the future' if trouble.age_s < 0.0 else 'old when they arrive')})
+        age_s = facts.clock.sender_age_s if facts.clock is not None else 0.0
+        if not 0.0 <= age_s <= USUAL_AGE_S and (
+                0.0 < facts.max_age_s < abs(age_s)) is not published:
+            yield Case((), {'age': abs(age_s), 'how': (
+                'in the future' if age_s < 0.0 else 'old when they arrive')})
     return when
 
 
@@ -173,9 +176,8 @@ def standstill(facts: StreamFacts) -> tuple[Case, ...]:
 def coarse(facts: StreamFacts) -> Iterator[Case]:
     """Find times of the sender that are too coarse for stamps."""
     clock = facts.clock
-    if clock is not None and clock.samples and clock.sender_fault and clock.by_arrival:
-        size = f' of {clock.sender_jitter_s * 1e3:.3g} ms' if clock.sender_jitter_s else ''
-        yield Case((), {'fault': clock.sender_fault + size})
+    if clock is not None and clock.sender_fault:
+        yield Case((), {'fault': clock.sender_fault})
 
 
 def restarted(facts: StreamFacts) -> Iterator[Case]:

@@ -13,7 +13,7 @@ from typing import NamedTuple, Optional
 from optitrack_vrpn.core.names import printable
 from optitrack_vrpn.core.stats import Intervals, IntervalStatistics
 from optitrack_vrpn.stream.bodies.states import BodyStatus, Disposition, State
-from optitrack_vrpn.stream.clock.types import ClockStatus, Trouble
+from optitrack_vrpn.stream.clock.types import ClockStatus
 from optitrack_vrpn.stream.pipeline import Pipeline
 from optitrack_vrpn.stream.roster import TrackedBody
 
@@ -278,7 +278,6 @@ class StreamFacts:
     :ivar lean_poses: number of poses published without them.
     :ivar only_ignored: number of bodies that arrive, if none of them is selected.
     :ivar max_age_s: largest age of a pose that is published (s).
-    :ivar trouble: why no frame is stamped, or how old the sender's own stamps are.
     :ivar rate: the rates that are judged.
     :ivar graph: the ROS graph, as the node sees it.
     """
@@ -301,7 +300,6 @@ class StreamFacts:
     lean_poses: int = 0
     only_ignored: int = 0
     max_age_s: float = math.inf
-    trouble: Optional[Trouble] = None
     rate: RateFacts = RateFacts()
     graph: GraphFacts = NO_GRAPH
 
@@ -473,6 +471,5 @@ def facts_of_pipeline(
     facts.only_ignored = pipeline.roster.only_ignored
     facts.max_age_s = pipeline.config.max_age_s
     facts.more_bodies = pipeline.roster.refused
-    facts.clock = pipeline.stamps.status()
-    facts.trouble = pipeline.trouble
+    facts.clock = pipeline.clock_status()
     return facts

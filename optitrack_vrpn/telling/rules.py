@@ -14,14 +14,14 @@ from dataclasses import replace
 import functools
 from typing import Final
 
-from optitrack_vrpn.core.severity import ERROR, WARN
+from optitrack_vrpn.core.severity import ERROR, INFO, WARN
 from optitrack_vrpn.stream.bodies.states import State
 from optitrack_vrpn.stream.load_shedding import FRESH_NS, PATIENCE_NS, STANDING_NS
 from optitrack_vrpn.telling.conditions import (
     absent, all_late, coarse, datagrams, each, exchanged, held, ignored, in_one_place, in_state,
-    lacked, lacking, late_times, lost, other_parents, out_of_a_buffer, paused, percent, quiet,
-    repeated_times, restarted, same_name, senders_clock, sent_twice, sharing, silent, slow_body,
-    standstill, two_parents, uneven, was)
+    lacked, lacking, late_times, longer_delays, lost, other_parents, out_of_a_buffer, paused,
+    percent, quiet, repeated_times, restarted, same_name, senders_clock, sent_twice, sharing,
+    silent, slow_body, standstill, two_parents, uneven, was)
 from optitrack_vrpn.telling.facts import ENOUGH_POSES, StreamFacts
 from optitrack_vrpn.telling.findings import Case, case, find, Finding, Rule
 
@@ -46,9 +46,6 @@ _UNTRACKED = f'UNTRACKED: Motive reports it as out of view: {_IN_VIEW}'
 _NO_MOTION = (
     'let the server send it, or set velocity_source: estimate, so that the node estimates it from '
     'the poses')
-_WITHHELD = (
-    'no pose is published: since {event}, for {seconds:.1f} s, frames do not arrive at the pace '
-    'at which they were sent: they come out of a buffer')
 _SET_CLOCKS = (
     'set the clocks of both computers by NTP or PTP, or stamps.mode: tracking, which follows the '
     'clock of the sender')
@@ -81,15 +78,15 @@ RULES: Final[tuple[Rule[StreamFacts], ...]] = (
     Rule('ignored', WARN, ignored, 'but also: {what}',
          'the node ignores these; check which program is the server', check='data'),
     # -- times -----------------------------------------------------------------------------------
-    Rule('played faster', WARN, out_of_a_buffer(falling=True), _WITHHELD,
+    Rule('out of a buffer', WARN, out_of_a_buffer, 'no pose is published: since {event}, for '
+         '{seconds:.1f} s, frames do not arrive at the pace at which they were sent: they come '
+         'out of a buffer',
          'if the server plays a recording faster than real time, set stamps.mode: sender and '
          'stamps.max_age_s: 0; else the network, or a computer on the way, is overloaded',
-         entry='clock', log=True),
-    Rule('out of a buffer', WARN, out_of_a_buffer(falling=False), _WITHHELD,
-         'is the network, or a computer on the way, overloaded?', entry='clock', log=True),
+         check='clock', entry='clock', log=True, explains=('clock',)),
     Rule('all late', WARN, all_late, 'no pose is published: all frames are {late:.3f} s late: '
          'they are old, or a clock was set', 'in {left:.1f} s they are taken for new ones; reduce '
-         'the load of the network', entry='clock', log=True),
+         'the load of the network', check='clock', entry='clock', log=True, explains=('clock',)),
     Rule("sender's clock", WARN, senders_clock(published=True),
          'stamps of the sender are {age:.3f} s {how}', _SET_CLOCKS,
          entry='clock', log=True, explains=('too old',)),
@@ -101,14 +98,17 @@ RULES: Final[tuple[Rule[StreamFacts], ...]] = (
          'estimate of the clock started again',
          'this computer is busy, or was suspended: reduce its load and try again',
          check='clock', explains=('clock',)),
-    Rule('coarse times', WARN, coarse, "the sender's times have {fault}: stamps are arrivals, "
-         'with the jitter of the network',
+    Rule('coarse times', WARN, coarse,
+         '{fault}: stamps are arrivals, with the jitter of the network',
          'set a finer clock on the Motive computer, or use NatNet',
          check='clock', entry='clock', explains=('clock',)),
     Rule('estimate restarted', WARN, restarted,
          'the estimate of the clock started again: {restarts}',
          "did Motive restart just now? Do two programs send under this server's name?",
          check='clock', explains=('clock',)),
+    Rule('longer delays', INFO, longer_delays, 'delays have been {above:.1f} ms longer for '
+         '{since:.0f} s: load, or a longer route; stamps do not follow for another {left:.0f} s',
+         '', check='clock', entry='clock'),
     Rule('uneven arrivals', WARN, uneven, 'that is much', '{busy}; stamps.mode: tracking removes '
          'most of the jitter from the stamps, but poses arrive late', check='clock'),
     Rule('one time', ERROR, lambda facts: case(

@@ -2,29 +2,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The difference of two clocks that cannot be read at the same time."""
 
-from typing import Callable, Final
+from typing import Callable
 
-#: Two reads of one clock around another that are further apart than this were interrupted (ns).
-#: Chosen: a reading takes 0.1 us, an interruption 50 us and more.
-_INTERRUPTED_NS: Final = 10_000
+from optitrack_vrpn.stream.clock.limits import RESOLUTION_NS
 
 
-def difference_ns(clock: Callable[[], int], other: Callable[[], int]) -> int:
+def difference_ns(clock: Callable[[], int], other: Callable[[], int], tries: int = 4) -> int:
     """
     Return ``other`` minus ``clock`` (ns), exact to about a microsecond.
 
-    A reading that the scheduler interrupted is repeated; of several such readings the best counts.
-    It is called once per datagram.
+    A reading that the scheduler interrupted is repeated. It is called once per datagram.
     """
-    best_ns = -1
-    result = 0
-    for _ in range(4):
-        before = clock()
-        reading = other()
-        after = clock()
-        if best_ns < 0 or after - before < best_ns:
-            best_ns = after - before
-            result = reading - (before + after) // 2
-        if best_ns <= _INTERRUPTED_NS:
-            break
-    return result
+    before, reading, after = clock(), other(), clock()
+    if after - before > RESOLUTION_NS and tries > 1:
+        return difference_ns(clock, other, tries - 1)
+    return reading - (before + after) // 2

@@ -4,17 +4,11 @@
 
 import functools
 import time
-from typing import Callable
 
 from optitrack_vrpn.stream.clock.difference import difference_ns
 
 _RAW = getattr(time, 'CLOCK_MONOTONIC_RAW', None)
 
-
-def _arrival_clock() -> Callable[[], int]:
-    if _RAW is None:
-        return time.monotonic_ns
-    return functools.partial(time.clock_gettime_ns, _RAW)
 
 
 class HostClock:
@@ -29,6 +23,7 @@ class HostClock:
     :cvar host_minus_arrival_ns: reads (system time - arrival clock) in ns, see ``difference_ns``.
     """
 
-    now_ns = staticmethod(_arrival_clock())
+    now_ns = staticmethod(time.monotonic_ns if _RAW is None else functools.partial(
+        time.clock_gettime_ns, _RAW))
     host_minus_arrival_ns = staticmethod(
         functools.partial(difference_ns, now_ns.__func__, time.time_ns))

@@ -6,7 +6,8 @@ from typing import Final
 
 WINDOW_NS: Final = 250_000_000
 """Freshness compares the least lags of windows of this length; frames that are later than this
-are a stall. The largest age of a pose is as long by default (``stamps.max_age_s``)."""
+are a stall. The largest age of a pose is as long by default
+(``stamps.max_age_s``)."""
 EARLY_NS: Final = 4_000_000
 """The least lag falls by more within a second, or between windows: a step of a clock, or a buffer
 that drains. Chosen: below a frame at 240 Hz; a line with a skew of 1000 ppm falls by
@@ -34,18 +35,15 @@ RATE: Final = 5e-6
 ``EDGE_NS``, thermal waves of 5 ppm included."""
 MOST_SLEW: Final = 0.1
 """A host's clock that changes faster (s/s) was set: chrony slews by up to 8.3 %."""
-GAP_NS: Final = 30_000_000_000
-"""After such a gap the line begins anew: 100 ppm of unknown skew are 3 ms."""
 RESOLUTION_NS: Final = 25_000
-"""Errors of a line with perfect minima: measured on a wire."""
+"""Errors of a line with perfect minima: measured on a wire. Two readings of a clock that are
+further apart were interrupted."""
 ERRORS: Final = 4
 """Stated uncertainty in standard errors of the least lags; seconds in a row whose least lag is
 above the line, until their delays are longer."""
-SPARSE: Final = 3
-"""So many frames in a row that are older than the newest show that the sender's time fell."""
 JUDGED: Final = 200
 """Frames of a body from which the sender's times are judged: less than a second at 240 Hz, and
-eight beats of ticks of 4 ms."""
-KEPT: Final = 512
-"""Frames of which the jitter of the delays is shown, and of which the times are remembered;
-events that wait for the reader."""
+eight beats of ticks of 4 ms. Of so many frames the jitter is shown;
+the times of twice as many are remembered."""
+LIMIT_NS: Final = 1 << 62
+"""Times from 0 to this are stamped; u32 seconds of the wire (until 2106) are below it."""

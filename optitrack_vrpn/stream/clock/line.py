@@ -16,7 +16,8 @@ from collections import deque
 import math
 
 from optitrack_vrpn.stream.clock.limits import (
-    EDGE_NS, ERRORS, HULL_NS, LATE_NS, MOST_SKEW, RESOLUTION_NS, SECOND_NS, WINDOW_NS)
+    EDGE_NS, ERRORS, HULL_NS, LATE_NS, LIMIT_NS, MOST_SKEW, RESOLUTION_NS, SECOND_NS,
+    WINDOW_NS)
 
 
 class Line:
@@ -25,8 +26,9 @@ class Line:
 
     :ivar skew: arrival clock against sender's clock, less one (s/s).
     :ivar known: whether frames of ``EDGE_NS`` and more have shown it.
-    :ivar frames: frames learnt from since the line began.
-    :ivar span_ns: time since the line began (ns).
+    :ivar span_ns: time from the begin of the line to its newest block (ns).
+    :ivar end_ns: sender time at which the block ends.
+    :ivar least_above_ns: how far the least lag of the block lies above the line (ns).
     :ivar above_ns: how far the newest least lags lie above the line (ns): load, or another route.
     :ivar above_since_ns: sender time since which they clearly do; -1 if they do not.
     :ivar uncertainty_ns: half-width that nearly always contains the error (ns), without that of
@@ -49,44 +51,34 @@ class Line:
         self._zero_ns, self._lag_ns = sender_ns, lag_ns
         self._points: deque[tuple[float, float]] = deque()
         self._recent: deque[float] = deque(maxlen=ERRORS)
-        self._height = self.span_ns = self._pulled = 0.0
-        self._least_above = math.inf
         self._slope = self.skew
-        self._least = (0.0, 0.0)
-        self._end = float(WINDOW_NS)
-        self.frames = 0
-        self.above_ns = self.pulled_ns = 0.0
-        self.above_since_ns = -1
+        self._height = self.span_ns = self._pulled = self.above_ns = self.pulled_ns = 0.0
+        self._least, self.least_above_ns = (0.0, 0.0), LIMIT_NS
+        self.end_ns, self.above_since_ns = sender_ns + WINDOW_NS, -1
         self.uncertainty_ns = float(LATE_NS)
-
-    def above(self, sender_ns: int, lag_ns: int) -> float:
-        """Return how far a lag lies above the line (ns); negative below it."""
-        return (lag_ns - self._lag_ns) - self._height - self._slope * (
-            (sender_ns - self._zero_ns) - self.span_ns)
 
     def lag(self, sender_ns: int) -> int:
         """Return the height of the line, which is the least lag, at a sender time (ns)."""
         return self._lag_ns + int(self._height + self._slope * (
             (sender_ns - self._zero_ns) - self.span_ns))
 
-    def add(self, sender_ns: int, lag_ns: int, above_ns: float) -> None:
+    def add(self, sender_ns: int, lag_ns: int, above_ns: int) -> None:
         """
         Learn from a frame that is newer than those before.
 
-        :param above_ns: result of ``above``.
+        Frames whose lag is not the least of the block, and that do not end it, teach nothing.
+
+        :param above_ns: how far its lag lies above the line; negative below it.
         """
-        self.frames += 1
-        x = float(sender_ns - self._zero_ns)
-        if above_ns < self._least_above:
-            if above_ns < 0.0:
+        if above_ns < self.least_above_ns:
+            if above_ns < 0:
                 self._height += above_ns
                 self.pulled_ns -= above_ns
                 self._pulled -= above_ns
-                above_ns = 0.0
-            self._least_above = above_ns
-            self._least = (x, float(lag_ns - self._lag_ns))
-        if x >= self._end:
-            self._end_block(x)
+            self.least_above_ns = max(0, above_ns)
+            self._least = (float(sender_ns - self._zero_ns), float(lag_ns - self._lag_ns))
+        if sender_ns >= self.end_ns:
+            self._end_block(float(sender_ns - self._zero_ns))
 
     def _end_block(self, x: float) -> None:
         """Add the block's least lag, and lay the line along the hull."""
@@ -100,9 +92,9 @@ class Line:
         # Blocks grow until they are a second long: 0.25, 0.5, 1, 2, 3 s.
         block = min(x, float(SECOND_NS))
         self._slope = self.skew + (goal - height) / block
-        self._height, self.span_ns, self._end = height, x, x + block
+        self._height, self.span_ns, self.end_ns = height, x, self._zero_ns + int(x + block)
         # A frame at the end of the block is the first of the next one.
-        self._least_above = math.inf
+        self.least_above_ns = LIMIT_NS
         self.pulled_ns, self._pulled = self._pulled, 0.0
 
     def _read_hull(self, x: float) -> float:
@@ -132,13 +124,12 @@ class Line:
 
     def _judge(self, x: float, goal: float) -> None:
         """Measure how far the newest least lags are above the line, and how they scatter."""
-        points, recent, skew = self._points, self._recent, self.skew
-        recent.append(self._least[1] - goal + skew * (x - self._least[0]))
         # The median, which load does not change, of every fourth: minima of polls are correlated.
-        heights = sorted([y - goal + skew * (x - at) for at, y in list(points)[::4]])
-        scatter = heights[len(heights) // 2]
+        heights = [y - goal + self.skew * (x - at) for at, y in list(self._points)[::-4]]
+        self._recent.append(heights[0])
+        scatter = sorted(heights)[len(heights) // 2]
         # One early second is no change.
-        self.above_ns = max(0.0, min(recent))
+        self.above_ns = max(0.0, min(self._recent))
         if self.above_ns <= scatter + RESOLUTION_NS:
             self.above_since_ns = -1
         elif self.above_since_ns < 0:
@@ -146,6 +137,6 @@ class Line:
         # The error of a mean of the minima, and what the skew may still be wrong by. Lags that
         # rise, by load or a slew, will have risen by as much again before the next change shows.
         young = LATE_NS * (SECOND_NS / (SECOND_NS + x)) ** 1.5
-        rising = self.above_ns and 2.0 * max(recent) - min(recent)
-        width = max(rising, ERRORS * scatter / math.sqrt(len(points)))
+        rising = self.above_ns and 2.0 * max(self._recent) - min(self._recent)
+        width = max(rising, ERRORS * scatter / math.sqrt(len(self._points)))
         self.uncertainty_ns = width + RESOLUTION_NS + young

@@ -27,20 +27,15 @@ class RoundTrips:
     :ivar new: whether a round trip has been added since the bounds were found.
     :ivar known: whether the bounds are known.
     :ivar half_width_ns: bound of the error, asymmetry included.
-    :ivar round_trip_ns: the shortest of late (ns).
     :ivar delay_ns: least delay of the network, by which the line is later than the offset (ns).
     """
 
     def __init__(self) -> None:
-        self.restart()
-
-    def restart(self) -> None:
-        """Forget the sender's clock."""
         self._trips: deque[tuple[int, int, int]] = deque()
         self.known = self.new = False
         self._at_ns = 0
         self.half_width_ns = math.nan
-        self.round_trip_ns = self.delay_ns = 0
+        self.delay_ns = 0
 
     def add(self, sent_ns: int, server_ns: int, received_ns: int) -> None:
         """
@@ -84,4 +79,3 @@ class RoundTrips:
         self.known, self.delay_ns, self._at_ns = True, round(delay_ns), newest_ns
         # The offset is at most so far from there.
         self.half_width_ns = max(there - delay_ns, delay_ns + back, 0.0)
-        self.round_trip_ns = min(received - sent for sent, _, received in trips)

@@ -24,15 +24,13 @@ class Judgement(NamedTuple):
     """
     What the sender's times are worth.
 
-    :ivar usable: whether stamps follow them.
-    :ivar what: '', 'no times' or 'ticks or jitter'.
+    :ivar fault: why stamps do not follow them; '' if they do.
     :ivar size_ns: size of the ticks or of the jitter (ns).
     :ivar spread_ns: by how much arrivals spread about a steady rate (ns).
     :ivar frame_ns: interval of the frames by their arrivals (ns).
     """
 
-    usable: bool
-    what: str = ''
+    fault: str = ''
     size_ns: float = 0.0
     spread_ns: float = 0.0
     frame_ns: float = 0.0
@@ -42,8 +40,7 @@ class SenderTimes:
     """Collect the times of the first frames, for each body, until one body has enough."""
 
     def __init__(self) -> None:
-        self._rows: dict[Any, list[tuple[int, int]]] = {}
-        self._last: dict[Any, Any] = {}
+        self._rows: dict[Any, list[tuple[int, int, Any]]] = {}
 
     def add(
         self, body: Any, pose: Any, sender_ns: int, arrival_ns: int, fresh: bool,
@@ -58,43 +55,42 @@ class SenderTimes:
         rows = self._rows.setdefault(body, [])
         if rows and (sender_ns < rows[-1][0] or (not fresh and sender_ns > rows[-1][0])):
             rows.clear()
-        if rows and sender_ns == rows[-1][0] and pose == self._last[body]:
+        if rows and sender_ns == rows[-1][0] and pose == rows[-1][2]:
             return None
-        self._last[body] = pose
-        rows.append((sender_ns, arrival_ns))
+        rows.append((sender_ns, arrival_ns, pose))
         sent_ns, waited_ns = sender_ns - rows[0][0], arrival_ns - rows[0][1]
-        if sent_ns == 0 and waited_ns > SECOND_NS:
-            return Judgement(False, 'no times')
-        if len(rows) < JUDGED:
-            return None
-        if 2 * waited_ns < sent_ns:
-            rows.clear()    # they came at once
-            return None
-        return judge(rows)
+        if sent_ns == 0:
+            return Judgement(
+                'the sender sends no times, and poses that waited in a buffer cannot be recognised'
+            ) if waited_ns > SECOND_NS else None
+        return judge(rows) if len(rows) >= JUDGED else None
 
 
-def judge(rows: Sequence[tuple[int, int]]) -> Judgement:
+def judge(rows: Sequence[tuple[Any, ...]]) -> Judgement:
     """
     Judge sender times and arrivals (ns) of the frames of one body.
 
-    :param rows: in order.
+    :param rows: in order; not all times are equal.
     """
     steps = [after[0] - before[0] for before, after in zip(rows, rows[1:])]
     waits = [after[1] - before[1] for before, after in zip(rows, rows[1:])]
     rising = sorted(step for step in steps if step > 0)
-    if not rising:
-        return Judgement(False, 'no times')
     typical = float(rising[len(rising) // 2])
     single = [wait for step, wait in zip(steps, waits) if 2 * step < 3 * typical]
     frame = statistics.fmean(single)
     size, spread = _spread(steps, typical), _spread(waits, max(frame, 1.0))
     if size <= 2 * RESOLUTION_NS:
-        # Times all at whole intervals: those of the frames, or of ticks.
-        doubt = max(PACE * typical, 4.0 * statistics.pstdev(single) / math.sqrt(len(single)))
+        # Times all at whole intervals: those of the frames, or of ticks. The longest wait, as
+        # between two polls, may have met a lost frame.
+        longest = typical + max(wait - step for step, wait in zip(steps, waits))
+        doubt = max(PACE * typical, 4.0 * statistics.pstdev([*single, longest]) / math.sqrt(
+            len(single)))
         size = typical if abs(frame - typical) > doubt else 0.0
     # Where arrivals are as irregular, cameras are triggered, or frames are stamped and sent late.
     usable = 2 * size < typical or size < 2 * spread
-    return Judgement(usable, 'ticks or jitter' if size else '', size, spread, frame)
+    return Judgement(
+        '' if usable else f"the sender's times tick or jitter by {size * 1e-6:.3g} ms",
+        size, spread, frame)
 
 
 def _spread(intervals: Sequence[int], frame: float) -> float:

@@ -11,18 +11,9 @@ from typing import NamedTuple
 
 from optitrack_vrpn.core.settings.schema import checked, setting
 
-MODES = ('tracking', 'min_offset', 'arrival', 'sender')
 
-# Why an epoch ended.
-SENDER_RESTARTED = 'sender_restarted'
-HOST_STEPPED = 'host_stepped'
-OFFSET_CHANGED = 'offset_changed'
-UNUSABLE = 'sender_times_unusable'
-
-# What a sender's times count from.
-UNKNOWN_BASE = 'unknown'
-SENDER_START = 'sender_start'
 UNIX_EPOCH = 'unix_epoch'
+"""Value of ``sender_base``."""
 
 
 @checked
@@ -30,7 +21,7 @@ UNIX_EPOCH = 'unix_epoch'
 class StampConfig:
     """How a frame is stamped."""
 
-    mode: str = setting('tracking', choices=MODES, doc=(
+    mode: str = setting('tracking', choices=('tracking', 'min_offset', 'arrival', 'sender'), doc=(
         "how stamps are made: from the sender's clock, tracked (tracking) or with a constant "
         'offset (min_offset), from the arrival, or as sent (sender); see docs/stamps.md'))
     offset_samples: int = 100
@@ -44,41 +35,18 @@ class ClockChange(NamedTuple):
     """
     What happened to the clocks: ``data`` of the ``Event`` that reports it.
 
-    :ivar kind: ``epoch_ended`` or ``learnt``.
-    :ivar reason: for ``epoch_ended`` the reason, else the mode.
-    :ivar epoch: the epoch that begins or goes on with this event, counted from 0.
-    :ivar fell: whether the times of the new run begin in the past of the run before.
+    :ivar reason: why an epoch ended: ``sender_restarted``, ``host_stepped``, ``offset_changed``
+        or ``sender_times_unusable``.
+    :ivar fell: whether times or stamps of the new epoch begin in the past of the one before.
     :ivar run_ended: whether the sender's time jumped or fell: bodies, bones and motion restart.
         Otherwise a change moves stamps only.
     :ivar moved_ns: by how much stamps have moved (ns), where the run goes on.
     """
 
-    kind: str
     reason: str
-    epoch: int
     fell: bool = False
     run_ended: bool = False
     moved_ns: int = 0
-
-
-class Trouble(NamedTuple):
-    """
-    Why no frame has had a stamp for long, or why stamps are wrong.
-
-    :ivar event: event since which frames are withheld; '' if they are not.
-    :ivar for_s: time since then.
-    :ivar falling: whether they arrive faster than they were sent.
-    :ivar late_s: by how much all frames are late; 0 if they are not.
-    :ivar left_s: time until stamps follow them.
-    :ivar age_s: age of the sender's own times when they arrive (mode ``sender``).
-    """
-
-    event: str = ''
-    for_s: float = 0.0
-    falling: bool = False
-    late_s: float = 0.0
-    left_s: float = 0.0
-    age_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -89,44 +57,48 @@ class ClockStatus:
     :ivar mode: of the settings.
     :ivar by_arrival: whether arrivals give the stamps: by the settings, or since the sender's
         times are too coarse.
-    :ivar epoch: counted from 0.
     :ivar learnt: False while the offset is still being learnt; always False by arrival.
     :ivar offset_ns: host time minus sender time of the newest frame, as stamped.
     :ivar skew_ppm: how much faster the arrival clock runs than the sender's (parts per million).
     :ivar uncertainty_s: half-width that nearly always contains a stamp's error. The least delay
         of the network is left out, unless round trips show it.
-    :ivar above_s: how far the newest least delays lie above the line.
-    :ivar above_since_s: for how long they have been clearly above it; 0 if they are not.
+    :ivar withheld: event since which frames are withheld, since they may come out of a buffer;
+        '' if they are not.
+    :ivar withheld_s: time since then.
+    :ivar above_s: by how much the newest delays are longer than those of the line.
+    :ivar above_since_s: for how long they clearly have been; 0 if they are not.
     :ivar follows_in_s: time until stamps follow them, if they stay.
     :ivar restarts: epochs ended, by reason.
-    :ivar samples: distinct frames learnt from since the line began.
+    :ivar samples: frames learnt from since the line began.
     :ivar sender_base: ``unix_epoch``, ``sender_start`` or ``unknown``.
     :ivar jitter_p99_s: 99 % of the last frames arrived no later than this after their stamp.
-    :ivar refused: times that could not be stamped: absurd, or older than the newest.
-    :ivar withheld: frames withheld because they may come out of a buffer.
     :ivar network_delay_s: least delay of the network, taken off the stamps (round trips).
-    :ivar round_trip_s: shortest round trip of late.
-    :ivar sender_fault: ``ticks or jitter``, or ``no times``; '' for times without.
+    :ivar sender_fault: why stamps do not follow the sender's times; '' if they do.
     :ivar sender_jitter_s: size of the ticks or of the jitter of the sender's times.
+    :ivar sender_age_s: least age of the sender's own times when they arrive (mode ``sender``).
     """
 
     mode: str
     by_arrival: bool
-    epoch: int
     learnt: bool
     offset_ns: int
     skew_ppm: float
     uncertainty_s: float
-    above_s: float
-    above_since_s: float
-    follows_in_s: float
     restarts: Mapping[str, int]
     samples: int
     sender_base: str
     jitter_p99_s: float
-    refused: int
-    withheld: int
+    withheld: str = ''
+    withheld_s: float = 0.0
+    above_s: float = 0.0
+    above_since_s: float = 0.0
+    follows_in_s: float = 0.0
     network_delay_s: float = math.nan
-    round_trip_s: float = math.nan
     sender_fault: str = ''
     sender_jitter_s: float = 0.0
+    sender_age_s: float = 0.0
+
+    @property
+    def epoch(self) -> int:
+        """Return the number of epochs that ended."""
+        return sum(self.restarts.values())

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Optional
 
 import numpy as np
@@ -134,13 +134,32 @@ def _without_wraps(envelope: Envelope, name: str) -> tuple[Floats, Floats]:
     return np.where(wraps, np.nan, low), np.where(wraps, np.nan, high)
 
 
-def clock_picture(take: Take) -> Optional[Picture]:
+#: Most spans of longer delays that a caption lists.
+_MOST_SPANS = 3
+
+
+def longer_delays(take: Take) -> list[tuple[int, int, float]]:
+    """Return begin, end (ns) and most of delays (ms) that were longer than those of the stamps."""
+    found: list[tuple[int, int, float]] = []
+    for row in take.clock:
+        if row.longer_since_s > 0.0:
+            begin_ns = row.time_ns - round(row.longer_since_s * NS_PER_S)
+            most_ms = row.longer_us / 1e3
+            if found and begin_ns < found[-1][1]:
+                begin_ns, _, before_ms = found.pop()
+                most_ms = max(most_ms, before_ms)
+            found.append((begin_ns, row.time_ns, most_ms))
+    return found
+
+
+def clock_picture(take: Take, time: Callable[[int], str]) -> Optional[Picture]:
     """
-    Draw offset, skew and uncertainty of the sender's clock.
+    Draw offset, skew and uncertainty of the sender's clock, and the delays that are longer.
 
     Each epoch has an offset of its own, which can differ by days: the offset is drawn against the
     last of its epoch, so that a restart does not hide all other changes.
 
+    :param time: writes a time (ns).
     :returns: None without diagnostics.
     """
     if len(take.clock) < 3:
@@ -152,15 +171,27 @@ def clock_picture(take: Take) -> Optional[Picture]:
     x = times.of([row.time_ns for row in rows])
     new = np.diff(epochs, prepend=epochs[0]) != 0
     marks = [('break', float(at), float(at)) for at in times.of(clock_restarts(take))]
+    longer = longer_delays(take)
+    marks += [('gap', float(times.of([begin])[0]), float(times.of([end])[0]))
+              for begin, end, _ in longer]
     panels = [Panel(label, times.label, [SvgLine('', x, values, None, new)], marks, times.span,
-                    height=90, from_zero=label.startswith('uncertainty'))
+                    height=90, from_zero=label.startswith(('uncertainty', 'longer')))
               for label, values in (
                   ('offset (ms)', np.array([1e3 * (row.offset_s - last[row.epoch])
                                             for row in rows])),
                   ('skew (ppm)', np.array([row.skew_ppm for row in rows])),
-                  ('uncertainty (µs)', np.array([row.uncertainty_us for row in rows])))]
-    return _picture(panels, 'clock', "The sender's clock as the node reported it: offset "
-                    'from the last one of its epoch, skew, uncertainty; dotted: a new epoch.')
+                  ('uncertainty (µs)', np.array([row.uncertainty_us for row in rows])),
+                  ('longer delays (ms)', np.array([row.longer_us / 1e3 for row in rows])))]
+    caption = ("The sender's clock as the node reported it: offset from the last one of its "
+               'epoch, skew, uncertainty, and how far the least delays lie above those of the '
+               'stamps; dotted: a new epoch.')
+    if longer:
+        listed = '; '.join(f'{most:.1f} ms from {time(begin)} until {time(end)}'
+                           for begin, end, most in longer[:_MOST_SPANS])
+        more = f'; and {len(longer) - _MOST_SPANS} more times' if len(longer) > _MOST_SPANS else ''
+        caption += (f' Shaded: delays were longer ({listed}{more}): load, or a longer route. '
+                    'Stamps do not follow for 90 s, and the uncertainty contains it.')
+    return _picture(panels, 'clock', caption)
 
 
 def odometry_pictures(evaluation: OdometryEvaluation) -> list[Picture]:

@@ -134,7 +134,7 @@ def make_page(arguments: argparse.Namespace, assessed: Assessed) -> str:
     chosen = arguments.body or _worst(list(figures), found)
     everyone = list(figures.values())
     common = [paths(everyone), heights(take, everyone)] if len(figures) > 1 else []
-    clock = clock_picture(take)
+    clock = clock_picture(take, ReportClock(take).time)
     if common or clock is not None:
         sections.append(Section('Paths and clock' if common and clock else 'The take', [
             *common, *([clock] if clock is not None else [])]))

@@ -12,7 +12,7 @@ from typing import Optional
 from optitrack_vrpn.core.checks import (
     CheckResult, fail, join_sentences, joined, listed, ok, skip, Value, warn)
 from optitrack_vrpn.core.names import counted, printable
-from optitrack_vrpn.core.severity import ERROR
+from optitrack_vrpn.core.severity import ERROR, INFO
 from optitrack_vrpn.drivers.frames import Frame, Item, Vector
 from optitrack_vrpn.drivers.table import AUTO, title
 from optitrack_vrpn.stream.bodies.settings import BodyConfig
@@ -169,7 +169,8 @@ def check_clock(probed: ProbeResults) -> CheckResult:
     """Check offset and jitter of the node's clock estimate."""
     stream = probed.established
     clock = stream.clock if stream else None
-    if stream is None or clock is None or not clock.samples:
+    if stream is None or clock is None or not (
+            clock.samples or clock.withheld or clock.sender_fault):
         return skip('clock', 'no pose with a time')
     values: dict[str, Value] = {
         'offset_s': round(clock.offset_ns / 1e9, 9), 'frames': clock.samples,
@@ -195,7 +196,7 @@ def results_of(
     """Make one result of findings; without any it is OK."""
     found = merge(found)
     text = '; '.join([*([prefix] if prefix else []), *map(with_time, found)])
-    if not found:
+    if all(one.severity is INFO for one in found):
         return ok(check, text, **values)
     result = fail if any(one.severity is ERROR for one in found) else warn
     return result(check, text, join_sentences(one.remedy for one in found), **values)

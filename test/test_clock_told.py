@@ -1,0 +1,76 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""What is told of the clock: in the log, in the diagnostics, by the doctor and on the page."""
+
+from dataclasses import replace
+
+from doctor_results import heard
+from optitrack_vrpn.core.severity import INFO, WARN
+from optitrack_vrpn.core.status import StatusReport
+from optitrack_vrpn.node.report import clock_entry
+from optitrack_vrpn.takes.dashboard.lab import Lab
+from optitrack_vrpn.telling.doctor.stream import check_clock
+from optitrack_vrpn.telling.facts import facts_of_pipeline
+from optitrack_vrpn.telling.rules import of_entry
+from pipeline_kit import HOST, make_pipeline, MS, pose_report, ProblemLog, S
+import pytest
+
+
+def run(sender_ns, seconds=5.0, late_ns=lambda at_ns: 0, rate=240, mode='tracking'):
+    """Run frames; gives the pipeline and the lines of the log."""
+    pipeline, lines = make_pipeline(mode), []
+    log = ProblemLog(pipeline)
+    pipeline.reconnected()
+    for number in range(round(seconds * rate)):
+        taken = number * S // rate
+        arrival = S + taken + late_ns(taken) + number * 7919 % 100_000
+        pipeline.process(
+            [pose_report('wand', sender_ns(taken), (1e-3 * number, 1.0, 0.0))], arrival, HOST)
+        pipeline.tick(arrival)
+        lines += [*pipeline.take_events(), *log.look(arrival)]
+    return pipeline, [line.text for line in lines if line.severity is WARN]
+
+
+def told(pipeline):
+    """Return what entry, doctor and page say of the clock: level and text of each."""
+    facts = facts_of_pipeline(pipeline)
+    entry = clock_entry(facts.clock, None, of_entry('clock', facts))
+    doctor = check_clock(heard(clock=facts.clock))
+    lab = Lab()
+    lab.add_report(StatusReport('connection', INFO, 'streaming', {}, '/mocap'), 0.0)
+    lab.add_report(replace(entry, node='/mocap'), 0.0)
+    (row,) = lab.node_rows(0.0)
+    page = row['clock']['message']
+    return entry, doctor, page
+
+
+@pytest.mark.parametrize(('tick_ns', 'said'), [
+    (15_625_000, 'tick or jitter by 1'), (4 * S, 'sends no times'), (4 * MS, 'tick or jitter by')])
+def test_a_sender_with_coarse_times_is_told_once_in_each_place(tick_ns, said):
+    pipeline, lines = run(lambda taken: 77 * S + taken - taken % tick_ns, seconds=3.0)
+    (line,) = [line for line in lines if 'stamps are arrivals' in line]
+    assert said in line
+    entry, doctor, page = told(pipeline)
+    assert entry.severity is WARN and said in entry.message and said in page
+    assert doctor.severity is WARN and said in doctor.found
+
+
+def test_the_open_explanation_of_longer_delays_is_told():
+    pipeline, lines = run(lambda taken: 77 * S + taken, seconds=120.0, rate=60, late_ns=(
+        lambda at_ns: 2_100_000 if at_ns > 100 * S else 0))
+    assert not lines
+    entry, doctor, page = told(pipeline)
+    for text in (entry.message, doctor.found, page):
+        assert 'delays have been 2.1 ms longer for 16 s: load, or a longer route' in text
+        assert 'stamps do not follow for another 74 s' in text
+    assert entry.severity is INFO and doctor.severity is INFO
+
+
+def test_frames_that_are_withheld_are_told():
+    """A recording that is played at twice its rate."""
+    pipeline, lines = run(lambda taken: 77 * S + 2 * taken, seconds=3.0)
+    (line,) = [line for line in lines if 'they come out of a buffer' in line]
+    entry, doctor, page = told(pipeline)
+    for text in (line, entry.message, doctor.found, page):
+        assert 'no pose is published: since a new connection' in text
+    assert entry.severity is WARN and doctor.severity is WARN
