@@ -52,7 +52,7 @@ GATE_TESTS, VEHICLE_TESTS, SERIAL_TESTS, LOOP_TESTS, AXIS_TESTS, AXES_TESTS, PAI
 NUMBERS = 'test/test_natnet_connection.py'
 SENDER, PACE, LINE, TIMES = (
     f'stream/clock/{name}.py' for name in ('sender_clock', 'pace', 'line', 'sender_times'))
-FRESHNESS = 'test/test_pipeline_freshness.py'
+BUFFERS = 'test/test_pipeline_freshness.py'
 ON_PACE, ON_LINE, ON_TIMES = (
     f'test/test_clock_{name}.py' for name in ('pace', 'line', 'sender_times'))
 REQUESTS = 'test/test_client_transport.py -k'
@@ -65,7 +65,7 @@ ROWS = (
     (SENDER, 'if sender_ns in self._recent:', 'if False:', f'{ON_PACE} -k second_path'),
     (SENDER, "least_ns, change in ('', 'line'))", 'least_ns)',
      f'{ON_LINE} -k known_of_the_sender'),
-    (PACE, '(self._steady > 1 or', '(self._steady or', f'{FRESHNESS} -k backlog'),
+    (PACE, '(self._steady > 1 or', '(self._steady or', f'{BUFFERS} -k backlog'),
     (PACE, 'if self._frames == 1:', 'if False:', f'{ON_PACE} -k fresh_soon'),
     (LINE, 'min(float(EDGE_NS), 0.5 * span)', '0.0', f'{ON_LINE} -k load_of_30'),
     (LINE, '(span >= EDGE_NS or not self.known)', 'True', f'{ON_LINE} -k known_of_the_sender'),
@@ -77,7 +77,7 @@ ROWS = (
     (PACE, ' and lag_ns - self.least_ns <= WINDOW_NS', '',
      f'{ON_PACE} -k first_moments'),
     ('stream/clock/source.py', '(self._sender_mode and clock.run ==', '(clock.run ==',
-     f'{FRESHNESS} -k without_times'),
+     f'{BUFFERS} -k without_times'),
     ('stream/clock/round_trips.py', 'back = min(back,', 'back = max(back,',
      'test/test_clock_round_trips.py -k answer_below'),
     (TIMES, 'abs(frame - typical) > doubt', 'False', ON_TIMES),
@@ -138,7 +138,7 @@ ROWS = (
     (f'{BODIES}/swap.py', 'return other.is_settled and ', 'return ', SWAP),
     (f'{BODIES}/states.py', ' and not first.doubtful', '', CHANGES),
     ('stream/skeletons/stage.py', 'tracker.restart(epoch)', 'pass', BONES),
-    ('stream/pipeline.py', 'if stamps.pending_events:', 'if stamps.pending_events and fields[1]:',
+    ('stream/pipeline.py', 'if stamps.events:', 'if stamps.events and fields[1]:',
      BONES),
     (CONFIGURATION, "hasattr(node, 'add_post_set_parameters_callback')", 'False', SETTINGS),
     (CONFIGURATION, "'keep_up': (('load_shedding',)", "'keep_up': (('axes',)", SETTINGS),
