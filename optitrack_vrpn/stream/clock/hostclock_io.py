@@ -10,7 +10,6 @@ from optitrack_vrpn.stream.clock.difference import difference_ns
 _RAW = getattr(time, 'CLOCK_MONOTONIC_RAW', None)
 
 
-
 class HostClock:
     """
     The clock on which arrivals are taken, and its distance to the clock that ROS shows.
