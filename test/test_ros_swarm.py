@@ -7,6 +7,7 @@ import sys
 from geometry_msgs.msg import PoseArray, PoseStamped
 from hypothesis import given, strategies as st
 from optitrack_vrpn.node.shared_output import FrameCollector
+from optitrack_vrpn.stream.roster import Sample
 import pytest
 from rclpy.duration import Duration
 from rclpy.qos import QoSProfile, ReliabilityPolicy
@@ -15,6 +16,7 @@ from rosgraph import NodeHere, NodeProcess, Observer, stamp_ns, wait_until
 MS = 1_000_000
 START = 1_700_000_000 * 1000 * MS
 NAMES = ('a', 'b', 'c')
+SAMPLE = Sample(None, 0, 0, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0), None)
 
 
 def collect(collector, frames, batch=100):
@@ -23,7 +25,7 @@ def collect(collector, frames, batch=100):
     found = []
     for begin in range(0, len(samples), batch):
         for stamp, name in samples[begin:begin + batch]:
-            found.append(collector.add(stamp, name, None))
+            found.append(collector.add(stamp, name, SAMPLE))
         found.append(collector.complete())
     return [(frame.stamp_ns, tuple(frame.samples))
             for frame in found if frame is not None]
