@@ -7,10 +7,8 @@ import socket
 import threading
 import time
 
-from optitrack_vrpn.core.errors import TransportError
 from optitrack_vrpn.guests.autopilot.link_io import Codec, VisionBatch, WAITING
 from optitrack_vrpn.guests.autopilot.messages import Outgoing
-from optitrack_vrpn.guests.autopilot.settings import parse
 from optitrack_vrpn.guests.autopilot.transport_io import open_transport, Transport
 import pytest
 from rosgraph import wait_until
@@ -121,11 +119,3 @@ def test_only_an_autopilot_becomes_the_peer_of_a_udp_port(unused_port):
             wait_until(lambda: link.report().peer == '{}:{}'.format(*again.getsockname()))
             # The next sample counts a reset: those to the old port may not have arrived.
             assert link.interruptions == interruptions + 1
-
-
-def test_a_port_in_use_is_an_error_and_no_crash():
-    with udp() as sock:
-        with pytest.raises(TransportError, match='another program'):
-            open_transport(parse('udpin:127.0.0.1:{}'.format(sock.getsockname()[1])))
-    with pytest.raises(TransportError, match='ttyNONE'):
-        open_transport(parse('serial:/dev/ttyNONE:57600'))

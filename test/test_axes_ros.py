@@ -148,14 +148,6 @@ def test_values_from_before_the_computer_slept_are_not_valid(bodies, tmp_path, m
         assert all(each >= 60.0 for each in seconds)
 
 
-def test_a_wrong_table_fails_the_configuration(tmp_path, console):
-    (tmp_path / 'axes.yaml').write_text('axes: [{name: x, body: b, quantity: up}]')
-    with NodeHere({'table': str(tmp_path / 'axes.yaml'), 'control.generations': ['none']},
-                  cls=AxisBridge) as here:
-        assert here.run(here.node.trigger_configure).name == 'FAILURE'
-        assert 'axes[0].quantity' in console.unread()
-
-
 def test_teaching_finds_the_bodies_of_one_namespace(bodies):
     bodies.observer.node.create_publisher(PoseStamped, '/lab/Chaser_1/pose', 10)
     for template, found in (('{body}/pose', ('Chaser_1', 'target')),

@@ -6,8 +6,6 @@ import io
 import re
 
 from calibration_kit import Case, simulate
-from optitrack_vrpn.core.errors import ConfigurationError
-from optitrack_vrpn.takes.calibrate.command import main
 from optitrack_vrpn.takes.calibrate.data import make_problem
 from optitrack_vrpn.takes.calibrate.guided import advice, is_done, measure, STAGES, view
 from optitrack_vrpn.takes.calibrate.imu import calibrate_imu
@@ -55,20 +53,6 @@ def test_a_side_counts_when_it_is_down_at_rest():
     poses, imu, _ = simulate(Case('still', seconds=25.0, angles_deg=(0, 0, 0), reach=(0, 0, 0)), 1)
     assert progress(Case('moving', seconds=25.0)).attitudes == 0
     assert measure(make_problem(poses, imu), 0.0, 1.0, None).attitudes == 1
-
-
-@pytest.mark.ros
-@pytest.mark.parametrize('options', [(), ('--json',)])
-def test_the_screen_leaves_the_standard_output_to_json(monkeypatch, options):
-    made = []
-
-    def create(_, **settings):
-        made.append(settings.get('stderr', False))
-        raise ConfigurationError('no screen here')
-
-    monkeypatch.setattr(Console, '__init__', create)
-    assert main(['imu', '--body', 'drone', '--imu', '/imu/data_raw', *options]) == 64
-    assert made == [bool(options)]
 
 
 @pytest.mark.ros

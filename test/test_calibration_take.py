@@ -168,14 +168,6 @@ def test_a_value_in_force_that_is_no_number_is_refused(tmp_path, capsys, value):
     assert 'stamps.latency_ms is ' in capsys.readouterr().err
 
 
-@pytest.mark.parametrize('arguments', [
-    ('--gravity', 'nan'), ('--gravity', '0'), ('--latency-ms', 'nan'), ('-o', 'record.json')])
-def test_an_argument_without_sense_is_refused_before_the_take_is_read(arguments, capsys):
-    with pytest.raises(SystemExit, match='64'):
-        main(['imu', 'take', *arguments])
-    assert arguments[0] in capsys.readouterr().err
-
-
 def resting(places, noise=1e-4, seconds=3.0):
     """Return poses that rest at each place (position, rotation) in turn."""
     draws = np.random.default_rng(5)
@@ -266,12 +258,6 @@ def test_slip_is_noted_where_something_slipped_whatever_the_noise():
             turns * Rotation.from_rotvec(noise[:, 3:])).as_quat()), 0.3, 'wand')
         said = any('slip' in note for note in found.notes)
         assert said == bool(drift_m) == bool(found.record['slip_m']), seed
-
-
-def test_a_removed_way_says_what_to_do_instead(capsys):
-    with pytest.raises(SystemExit, match='64'):
-        main(['base', 'take', '--pivot'])
-    assert 'calibrate --pivot was removed: put the tip' in capsys.readouterr().err
 
 
 def test_poses_near_a_change_of_the_state_are_left_out_in_little_memory():

@@ -7,10 +7,9 @@ import math
 
 from gantry_kit import NAMES, Rig, settings_of
 from hypothesis import given, settings, strategies as st
-from optitrack_vrpn.core.errors import BackendUnavailableError, ConfigurationError
+from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.settings.schema import build
-from optitrack_vrpn.guests.machine.axis import Axis
-from optitrack_vrpn.guests.machine.gantry_settings import AxisSettings, MachineSettings
+from optitrack_vrpn.guests.machine.gantry_settings import MachineSettings
 from optitrack_vrpn.guests.machine.setpoints import AxisMotion, between, Limits, Planner
 from optitrack_vrpn.guests.machine.states import Mode
 from optitrack_vrpn.guests.machine.trajectory import make_trajectory, parse
@@ -113,12 +112,6 @@ def test_a_motion_ends_at_its_target_within_the_limits(position, velocity, accel
         if state == AxisMotion(target):
             return
     raise AssertionError(f'never at {target}: {state}')
-
-
-def test_without_ruckig_the_error_says_how_to_install_it(monkeypatch):
-    monkeypatch.setitem(__import__('sys').modules, 'ruckig', None)
-    with pytest.raises(BackendUnavailableError, match='pip install ruckig'):
-        Axis(AxisSettings('x', 1000.0), 0.01)
 
 
 @given(*[st.floats(-3, 3)] * 4)
@@ -273,12 +266,6 @@ def test_a_search_finds_the_same_zero_from_everywhere_on_the_switch_and_again(be
         rig.run(40.0)
         assert rig.axis.referenced and rig.axis.mode is Mode.STOPPING
         assert rig.position - rig.axis.state.position == pytest.approx(-0.35, abs=3e-4)
-
-
-def test_commands_of_all_axes_report_each():
-    rig = perfect()
-    assert rig.machine.command('all', lambda axis: axis.go_to(9.0))['chaser_x']
-    assert 'no axis' in rig.machine.command('z', lambda axis: axis.stop())['z']
 
 
 # -- trajectories -------------------------------------------------------------------------------

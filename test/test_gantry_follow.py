@@ -4,7 +4,6 @@
 
 import itertools
 import math
-import sys
 import threading
 import time
 
@@ -19,7 +18,7 @@ from optitrack_vrpn.guests.machine.setpoints import AxisMotion
 from optitrack_vrpn.guests.machine.states import Mode
 from optitrack_vrpn.guests.machine.trajectory import make_trajectory
 import pytest
-from rclpy.action import ActionClient, ActionServer
+from rclpy.action import ActionClient
 from rclpy.duration import Duration
 from rclpy.time import Time
 from rosgraph import NodeProcess, wait_until
@@ -180,16 +179,6 @@ def test_a_lost_measurement_in_closed_loop_aborts_a_goal(observer):
         assert status == GoalStatus.STATUS_ABORTED and 'mocap_lost' in result.error_string
         wait_until(lambda: axes.value('target_yaw', 'velocity') == 0.0)
         assert axes.status('target_yaw')[0] == 'stopping' and axes.value('target_yaw') < 10.0
-
-
-@pytest.mark.ros
-@pytest.mark.network
-def test_without_control_msgs_there_is_one_line_and_no_action(observer, monkeypatch, console):
-    monkeypatch.setitem(sys.modules, 'control_msgs.action', None)
-    with controller() as here:
-        assert console.unread().count('control_msgs is not installed') == 1
-        # Its own entities: the graph may still have the action of an earlier node of this name.
-        assert not any(isinstance(one, ActionServer) for one in here.node.waitables)
 
 
 def goal_of(rig, path=math.inf, end=0.01, time_s=5.0):

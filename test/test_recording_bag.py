@@ -235,14 +235,6 @@ def test_a_file_cut_in_its_index_is_repaired_without_loss(tmp_path, cut, filled)
     assert by_mcap(writer.path) == whole
 
 
-def test_recover_says_what_is_no_recording(tmp_path):
-    (tmp_path / 'x.mcap').write_bytes(b'not an MCAP file at all')
-    with pytest.raises(ConfigurationError, match='an MCAP file'):
-        recover(tmp_path / 'x.mcap')
-    with pytest.raises(ConfigurationError, match='no such file'):
-        recover(tmp_path / 'y')
-
-
 def test_a_recording_in_progress_is_not_repaired(tmp_path):
     writer = write_poses(tmp_path / 'take', some_poses(3), close=False)
     writer.flush()

@@ -135,13 +135,6 @@ def read_parquet(tmp_path, capsys, monkeypatch):
     return read
 
 
-def test_a_take_without_a_gantry_says_what_to_record(tmp_path, capsys):
-    code, said = export(
-        capsys, bag(tmp_path)[0], '--format', 'gantry', '-o', tmp_path / 'run.csv')
-    assert code == USAGE and '--topic "*gantry_controller/*"' in said.err
-    assert not (tmp_path / 'run.csv').exists()
-
-
 def test_parquet_is_read_by_pyarrow_with_equal_values(tmp_path, read_parquet):
     folder, poses = bag(tmp_path)
     found = read_parquet(folder)
@@ -271,16 +264,6 @@ def test_bvh_has_every_bone_where_it_was_by_another_reader(tmp_path, capsys):
                 quats[:, number])
         turned = (turn.inv() * Rotation.from_matrix(matrices[:, row])).magnitude()
         assert turned[whole].max() < 1e-6 and turned.max() < 0.1
-
-
-def test_bvh_is_refused_with_what_is_missing(tmp_path, capsys):
-    folder, _ = bag(tmp_path)
-    code, out = export(capsys, folder, '--format', 'bvh', '-o', tmp_path / 'x.bvh')
-    assert code == USAGE and 'skeletons.tf_parent' in out.err
-    skeleton_bag(tmp_path / 'figure')
-    code, out = export(capsys, tmp_path / 'figure', '--format', 'bvh', '--body', 'Eve', '-o',
-                       tmp_path / 'x.bvh')
-    assert code == USAGE and 'Bob' in out.err and not (tmp_path / 'x.bvh').exists()
 
 
 def test_an_export_of_a_damaged_bag_says_how_much_is_missing(tmp_path, capsys):

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Raw recordings: replayed captures of the real library, and exact repetition of live runs."""
 
-import io
 import os
 import random
 import tracemalloc
@@ -18,7 +17,6 @@ from optitrack_vrpn.takes.record.raw_events import arrivals, stamped
 from optitrack_vrpn.takes.record.raw_names import NameRemover
 from optitrack_vrpn.takes.record.raw_read_io import load_raw
 from optitrack_vrpn.takes.record.raw_session import clip, first_sender_time_ns, scale_times
-from optitrack_vrpn.takes.record.record_command import Lines
 from optitrack_vrpn.takes.take_io import load_take
 import pytest
 from raw_kit import capture, load_damaged, load_sessions, plain, poses, sent, tap
@@ -243,23 +241,3 @@ def test_a_part_keeps_names_and_a_rate_scales_times():
     for slow, quick in zip(part, fast):
         assert quick[1] - origin == pytest.approx((slow[1] - origin) / 2, abs=1000)
         assert quick[2:] == slow[2:]
-
-
-# -- progress -------------------------------------------------------------------------------------
-
-def test_each_line_of_a_recording_has_its_own_rate():
-    stream = io.StringIO()
-    lines = Lines(stream)
-    for elapsed_s, messages in ((2.0, 500), (60.0, 500), (61.0, 800), (90.0, 3700)):
-        lines.show(elapsed_s, messages, 1000000, 2000000000, 0, 0, '3 topics')
-    lines.end()
-    rates = [line.split(', ')[1] for line in stream.getvalue().splitlines()]
-    assert rates[0] == '250/s' and rates[1] == '0/s'
-
-
-def test_the_updated_line_of_a_recording_is_shorter_than_the_terminal(monkeypatch):
-    monkeypatch.setenv('COLUMNS', '60')
-    stream = io.StringIO()
-    monkeypatch.setattr(stream, 'isatty', lambda: True)
-    Lines(stream).show(36000.0, 10**9, 10**12, 10**12, 1000, 1000, 'poses are arriving')
-    assert len(stream.getvalue().strip('\r').partition('\x1b')[0]) == 59

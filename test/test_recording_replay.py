@@ -5,14 +5,12 @@
 import socket
 import threading
 
-from optitrack_vrpn.cli.arguments import USAGE
-from optitrack_vrpn.core.errors import ConfigurationError, TransportError
+from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.drivers import sockets_io
 from optitrack_vrpn.drivers.link import LinkState
 from optitrack_vrpn.stream.config import PipelineConfig
 from optitrack_vrpn.stream.pipeline import Pipeline
 from optitrack_vrpn.takes.mcap_format import Message
-from optitrack_vrpn.takes.record import replay_command
 from optitrack_vrpn.takes.record.bag_io import BagWriter
 from optitrack_vrpn.takes.record.raw_events import arrivals, stamped
 from optitrack_vrpn.takes.record.raw_recorder_io import KINDS, LostDatagrams, RawSink, record_raw
@@ -169,30 +167,12 @@ def test_a_silent_conversation_ends_the_replay():
             assert server.finished.wait(5.0)
 
 
-@pytest.mark.parametrize('arguments, said', [
-    (['--rate', '0'], '0.01 to 100'), (['--start', '5', '--end', '3'], 'after the start'),
-    (['--start', '1000'], 'nothing is after'), (['--port', '-1'], '--port'),
-    (['--port', '65536'], '--port')])
-def test_the_command_refuses_impossible_arguments(capsys, arguments, said):
-    try:
-        code = replay_command.main([str(capture('udp_lob')), *arguments])
-    except SystemExit as ended:
-        code = ended.code
-    assert code == USAGE
-    assert said in capsys.readouterr().err
-
-
-def test_an_address_of_another_computer_is_refused_with_the_reason():
-    with pytest.raises(TransportError, match='cannot listen on 192.0.2.1'):
-        ReplayServer([], ReplayConfig(host='192.0.2.1'))
-
-
 @pytest.mark.network
 def test_one_command_captures_what_can_be_sent(tmp_path, capsys):
     (session,) = load_sessions(capture('udp_lob'))
     with ReplayServer([session], ReplayConfig()) as server:
         assert main([
-            '--capture', '--server', f'127.0.0.1:{server.port}', '--seconds', '1.5', '-o',
+            '--capture', '--server', f'127.0.0.1:{server.port}', '--seconds', '4', '-o',
             str(tmp_path / 'sent.mcap')]) == 0
     said = capsys.readouterr().out
     assert '3 bodies (body0' in said and 'names, texts and addresses are replaced' in said

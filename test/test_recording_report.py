@@ -241,14 +241,6 @@ def test_a_malformed_record_is_one_line_of_the_report(tmp_path, capsys):
     assert 'parameter &lt;b&gt;' in page and 'parameter <b>' not in page
 
 
-def test_a_take_that_keeps_no_record_is_said(tmp_path, capsys):
-    turned_on_the_spot(tmp_path / 'take')
-    (file,) = (tmp_path / 'take').glob('*.mcap')
-    assert calibrate(['base', str(file), '--turn', '-o', str(tmp_path / 'x.yaml')]) == 0
-    assert f'{file} is a file' in capsys.readouterr().err
-    assert (tmp_path / 'x.json').exists() and not list(file.parent.glob('calibration*'))
-
-
 def test_peaks_between_the_columns_of_pixels_are_drawn():
     times = np.arange(0, 60.0, 1 / 240)
     height = np.ones(len(times))
@@ -416,10 +408,3 @@ def test_json_is_complete_and_strict_exits_by_severity(
         assert jump['metres'] == pytest.approx(moved, abs=0.001)
     capsys.readouterr()
     assert report_command.main([*command, '--strict']) == severity
-
-
-def test_json_of_a_take_without_poses_is_json(tmp_path, capsys):
-    write_poses(tmp_path / 'none', [])
-    assert report_command.main([str(tmp_path / 'none'), '--json', '--strict']) == ERROR
-    data = json.loads(capsys.readouterr().out, parse_constant=not_json)
-    assert data['bodies'] == [] and data['findings'][0]['key'] == 'nothing recorded'

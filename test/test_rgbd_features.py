@@ -3,15 +3,13 @@
 """Keypoints in space against closed forms and sampled noise."""
 
 import numpy as np
-from optitrack_vrpn.core.errors import BackendUnavailableError
 from optitrack_vrpn.guests.rgbd.features import (
     corner_contrast, covariances_of, depth_mixture, FeatureSettings, find_features)
 from optitrack_vrpn.guests.rgbd.geometry import Intrinsics
-from optitrack_vrpn.guests.rgbd.images import ImageError
 import pytest
 from rgbd_kit import projected
 
-cv2 = pytest.importorskip('cv2')
+
 CAMERA = Intrinsics(320, 240, 262.5, 262.5, 159.5, 119.5)
 
 
@@ -109,18 +107,3 @@ def test_covariance_is_that_of_sampled_pixels_and_depths():
     [expected] = covariances_of(CAMERA.rays(pixel[None]), np.array([z]), np.array([stdev ** 2]),
                                 CAMERA, noise)
     np.testing.assert_allclose(expected, np.cov(samples.T), atol=0.01 * expected.max())
-
-
-@pytest.mark.parametrize('grey, depth, message', [
-    (chequers(), flat()[::2, ::2], 'depth image 160 x 120.*rgbd_image_proc'),
-    (chequers()[:200], flat()[:200], '320 x 200 pixels, camera_info has 320 x 240'),
-])
-def test_sizes_that_differ_are_refused(grey, depth, message):
-    with pytest.raises(ImageError, match=message):
-        find_features(grey, depth, CAMERA)
-
-
-def test_without_opencv_the_error_says_how_to_install_it(monkeypatch):
-    monkeypatch.setitem(__import__('sys').modules, 'cv2', None)
-    with pytest.raises(BackendUnavailableError, match='make env|apt install python3-opencv'):
-        find_features(chequers(), flat(), CAMERA)

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the launch files for device, recording and playing start."""
 
-from optitrack_vrpn.takes.record.record_command import make_parser
 import pytest
 
 
@@ -32,23 +31,6 @@ def test_aligned_depth_is_asked_of_the_realsense(load_launch):
     assert included(actions[0])[2]['align_depth.enable'] == 'true'
 
 
-@pytest.mark.parametrize('values, said', [
-    ({'driver': 'kinect'}, "driver:='kinect' is not allowed"), ({'odometry': 'no'}, 'odometry:='),
-    ({'scale': 'half'}, 'scale:='), ({'tf': 'no'}, 'tf:='),    # the driver would run already
-    ({'divrer': 'openni2'}, 'did you mean driver')])
-def test_wrong_arguments_of_the_device_are_refused(load_launch, values, said):
-    with pytest.raises(ValueError, match=said):
-        load_launch('rgbd_device.launch.py', **values)
-
-
-def test_the_recorder_takes_its_arguments(load_launch):
-    defaults, (node,) = load_launch('rgbd_record.launch.py')
-    assert node.named['executable'] == 'record'
-    parsed = make_parser().parse_args(node.named['arguments'])
-    assert parsed.topic == [defaults[name] for name in ('colour', 'depth', 'info')]
-    assert str(parsed.output) == defaults['folder']
-
-
 def test_a_recording_is_played_in_its_own_time(load_launch, tmp_path):
     _, (odometry, player) = load_launch('rgbd_play.launch.py', folder=str(tmp_path))
     _, name, given = included(odometry)
@@ -58,8 +40,3 @@ def test_a_recording_is_played_in_its_own_time(load_launch, tmp_path):
     command = player.named['cmd']
     assert command[:4] == ['ros2', 'bag', 'play', str(tmp_path)]
     assert '--clock' in command
-
-
-def test_a_recording_that_does_not_exist_starts_nothing(load_launch, tmp_path):
-    with pytest.raises(ValueError, match='folder:=.*nowhere does not'):
-        load_launch('rgbd_play.launch.py', folder=str(tmp_path / 'nowhere'))

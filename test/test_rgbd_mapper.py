@@ -3,7 +3,6 @@
 """The map of a simulated room, from images and a path that drifts, against the truth."""
 
 import functools
-from pathlib import Path
 
 import numpy as np
 from optitrack_vrpn.core.errors import ConfigurationError, TransportError
@@ -256,11 +255,3 @@ def test_a_long_path_is_thinned_and_keeps_its_ends():
     assert 50 <= len(path) <= 100
     assert path.positions[0, 0] == 0 and path.positions[-1, 0] > 980
     assert len(set(np.diff(path.stamps_ns))) <= 2
-
-
-def test_a_map_without_keyframes_says_so(tmp_path):
-    with pytest.raises(ConfigurationError, match='no keyframe'):
-        Mapper().solve()
-    with pytest.raises(ConfigurationError, match='no keyframes'):
-        load_keyframes(Path(tmp_path))
-    assert len(Mapper().path()) == 0 and len(Mapper().map_cloud()[0]) == 0

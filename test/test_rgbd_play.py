@@ -11,7 +11,7 @@ import time
 from geometry_msgs.msg import PoseStamped
 import numpy as np
 from optitrack_vrpn.core.errors import ConfigurationError
-from optitrack_vrpn.guests.rgbd.files_io import camera_of, ListEntry, pair, parse_list, Sequence
+from optitrack_vrpn.guests.rgbd.files_io import ListEntry, pair, Sequence
 from optitrack_vrpn.guests.rgbd.geometry import Intrinsics
 from optitrack_vrpn.guests.rgbd.images import to_depth, to_rgb
 import pytest
@@ -76,13 +76,6 @@ def test_each_image_is_paired_once_with_the_nearest():
         pair(colour[:1], depth[2:])
 
 
-@pytest.mark.parametrize('text, said', [
-    ('', 'lists no image'), ('1.5 a b\n', 'line 1: 3 words'), ('# x\nnow a.png\n', 'line 2')])
-def test_wrong_lists_are_refused(text, said):
-    with pytest.raises(ConfigurationError, match=said):
-        parse_list(text.splitlines(), 'rgb.txt')
-
-
 def test_wrong_images_are_named(tmp_path):
     by_hand(tmp_path, 2)
     sequence = Sequence(tmp_path)
@@ -96,17 +89,6 @@ def test_wrong_images_are_named(tmp_path):
     (tmp_path / second.depth).unlink()
     with pytest.raises(ConfigurationError, match='is missing'):
         sequence.load(second)
-
-
-def test_the_camera_is_named_by_the_folder_or_an_option():
-    fr1 = camera_of('rgbd_dataset_freiburg1_desk', 640, 480)
-    assert (fr1.fx, fr1.fy, fr1.cx, fr1.cy) == (517.3, 516.5, 318.6, 255.3)
-    assert camera_of('mine', 640, 480, 'fr3').fx == 535.4
-    assert camera_of('mine', 320, 240, 'ros').fx == 262.5
-    own = camera_of('freiburg1', 64, 48, None, (50.0, 51.0, 32.0, 24.0))
-    assert own == Intrinsics(64, 48, 50.0, 51.0, 32.0, 24.0)
-    with pytest.raises(ConfigurationError, match='--intrinsics'):
-        camera_of('mine', 640, 480)
 
 
 @pytest.mark.ros

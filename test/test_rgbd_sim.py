@@ -7,7 +7,6 @@ import time
 
 import numpy as np
 from optitrack_vrpn.core.axes import AxesConfig, frame_maps
-from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.guests.rgbd.cameras_ros import RgbdSim
 from optitrack_vrpn.guests.rgbd.geometry import Intrinsics, pose_of
 from optitrack_vrpn.guests.rgbd.images import to_depth, to_rgb
@@ -121,15 +120,3 @@ def test_the_camera_ends_without_an_error_after_ros(simulated, monkeypatch):
     here.context.shutdown()
     wait_until(lambda: not here.node._thread.is_alive(), what='the end of the camera')
     assert not errors
-
-
-def test_the_camera_ends_with_the_scenario():
-    with NodeHere({'rate_hz': 10.0}, cls=RgbdSim, scenario=scenario_from_mapping(
-            {'bodies': ['Rig 1'], 'server': {'port': 0}, 'duration': 0.5})) as here:
-        wait_until(lambda: not here.context.ok(), what='the shutdown of ROS')
-
-
-def test_a_camera_without_a_body_is_refused():
-    with pytest.raises(ConfigurationError, match='no body'):
-        NodeHere(cls=RgbdSim, scenario=scenario_from_mapping(
-            {'bodies': [], 'server': {'port': 0}}))
