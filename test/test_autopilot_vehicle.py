@@ -35,15 +35,6 @@ def test_all_is_well_with_a_vehicle_that_is_set_up(autopilot):
     assert [event.severity for event in both.events] == [INFO] * len(both.events)
 
 
-@pytest.mark.parametrize(('autopilot', 'names'), [
-    ('px4', ['EKF2_EV_POS_X']), ('ardupilot', ['GPS1_TYPE', 'COMPASS_USE', 'VISO_DELAY_MS'])])
-def test_the_check_lists_what_it_does_not_check(autopilot, names):
-    both = Together(autopilot=autopilot)
-    both.run(8)
-    assert both.finding('unchecked').severity is None
-    assert all(name in both.finding('unchecked').found for name in names)
-
-
 PARAMETERS = pytest.mark.parametrize(('autopilot', 'wrong', 'right'), [
     ('px4', {'EKF2_EV_CTRL': 1, 'EKF2_HGT_REF': 1, 'EKF2_EV_DELAY': 175.0},
      {'EKF2_EV_CTRL': 15, 'EKF2_HGT_REF': 3, 'EKF2_EV_DELAY': 0}),

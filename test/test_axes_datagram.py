@@ -105,11 +105,6 @@ def test_a_c_program_reads_the_stream(reader, order, kind, header):
     assert lines[:2] == ['1.5', '-0.25'] and lines[2] in ('nan', '-nan')
 
 
-def test_the_plain_stream_is_one_float_per_axis_as_in_the_thesis():
-    data = encode(SAMPLE, NUMBER, NAMES, DatagramSettings())
-    assert len(data) == 12 and struct.unpack('<2f', data[:8]) == (1.5, -0.25)
-
-
 def test_json_says_null_and_never_zero():
     read = json.loads(encode(SAMPLE, NUMBER, NAMES, DatagramSettings(format='json')))
     assert read['axes']['yaw'] == {'value': None, 'valid': False}
