@@ -83,8 +83,8 @@ def perf(seconds, *arguments):
 
 def script(file, fields):
     """Read a recording as lines, and delete it."""
-    with subprocess.Popen(['perf', 'script', '--ns', '-F', fields, '-i', file], text=True,
-                          errors='replace', stdout=subprocess.PIPE,
+    with subprocess.Popen(['perf', 'script', '--ns', '--no-inline', '-F', fields, '-i', file],
+                          text=True, errors='replace', stdout=subprocess.PIPE,
                           stderr=subprocess.DEVNULL) as process:
         yield from process.stdout
     os.remove(file)
