@@ -147,9 +147,9 @@ def all_late(facts: StreamFacts) -> Iterator[Case]:
 
 
 def longer_delays(facts: StreamFacts) -> Iterator[Case]:
-    """Find delays that are longer than those of the stamps, for a second and more."""
+    """Find delays that are longer than those of the stamps, for longer than WiFi varies."""
     clock = facts.clock
-    if clock is not None and clock.above_since_s >= 1.0 and not clock.withheld:
+    if clock is not None and clock.above_since_s >= 5.0 and not clock.withheld:
         yield Case((), {'above': clock.above_s * 1e3, 'since': clock.above_since_s,
                         'left': clock.follows_in_s})
 

@@ -125,18 +125,21 @@ class Line:
     def _judge(self, x: float, goal: float) -> None:
         """Measure how far the newest least lags are above the line, and how they scatter."""
         # The median, which load does not change, of every fourth: minima of polls are correlated.
+        # The lower quartile is not changed by lags that rise for minutes, either.
         heights = [y - goal + self.skew * (x - at) for at, y in list(self._points)[::-4]]
         self._recent.append(heights[0])
-        scatter = sorted(heights)[len(heights) // 2]
+        heights.sort()
+        usual, scatter = heights[len(heights) // 4], heights[len(heights) // 2]
         # One early second is no change.
         self.above_ns = max(0.0, min(self._recent))
-        if self.above_ns <= scatter + RESOLUTION_NS:
+        if self.above_ns <= usual + RESOLUTION_NS:
             self.above_since_ns = -1
         elif self.above_since_ns < 0:
             self.above_since_ns = self._zero_ns + int(x)
         # The error of a mean of the minima, and what the skew may still be wrong by. Lags that
         # rise, by load or a slew, will have risen by as much again before the next change shows.
         young = LATE_NS * (SECOND_NS / (SECOND_NS + x)) ** 1.5
-        rising = self.above_ns and 2.0 * max(self._recent) - min(self._recent)
+        rising = self.above_ns if self.above_since_ns < 0 else (
+            2.0 * max(self._recent) - min(self._recent))
         width = max(rising, ERRORS * scatter / math.sqrt(len(self._points)))
         self.uncertainty_ns = width + RESOLUTION_NS + young
