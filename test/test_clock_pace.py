@@ -130,6 +130,18 @@ def test_what_a_second_path_repeats_while_the_first_one_is_silent_is_no_fall():
     assert clock.run == 'line' and all(stream(clock, 500, 600))
 
 
+@pytest.mark.parametrize('rate, apart', [(60, MS), (240, MS), (60, 5 * MS), (1000, MS // 10)])
+def test_overtaken_frames_that_come_faster_than_they_were_sent_are_no_fall(rate, apart):
+    """Ten frames wait at an access point that the computer has left."""
+    clock = SenderClock()
+    stream(clock, 0, 2 * rate, rate)
+    stream(clock, 2 * rate + 10, 2 * rate + 11, rate)
+    for number in range(10):
+        assert not clock.update(50 * S + (2 * rate + number) * S // rate,
+                                S + (2 * rate + 10) * S // rate + (number + 1) * apart)
+    assert all(stream(clock, 2 * rate + 20, 3 * rate, rate))
+
+
 @settings(max_examples=examples(300), deadline=None)
 @given(rate=st.sampled_from([30, 60, 100, 240]), at_s=st.floats(0.02, 1.0),
        stall_s=st.floats(0.1, 5.0), factor=st.one_of(st.floats(1.1, 3.0), st.just(1e4)),

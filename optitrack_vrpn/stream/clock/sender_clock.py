@@ -41,9 +41,9 @@ class SenderClock:
     def __init__(self) -> None:
         self.line, self.pace = Line(), Pace()
         self.newest_ns = self.closed_ns = self.late_ns = self._arrival_ns = -1
-        # Times of the last frames, and the arrival since which older ones are new.
+        # Times of the last frames; time and arrival of the first older one since the newest.
         self._recent: deque[int] = deque(maxlen=2 * JUDGED)
-        self._older_ns = -1
+        self._older = (-1, -1)
         self.closed, self.change, self.run = '', '', 'line'
         self.frames = self.above_ns = self.moved_ns = self._late_lag_ns = self._late_least_ns = 0
 
@@ -79,7 +79,7 @@ class SenderClock:
                 return False
             self.run = 'fall'
             self.close("a fall of the sender's time", arrival_ns)
-        self.newest_ns, self._arrival_ns, self._older_ns = sender_ns, arrival_ns, -1
+        self.newest_ns, self._arrival_ns, self._older = sender_ns, arrival_ns, (-1, -1)
         self._recent.append(sender_ns)
         if not (self.frames or self.closed):
             self._begin('', sender_ns, lag_ns)
@@ -113,14 +113,16 @@ class SenderClock:
         """
         Return whether the sender's time fell, with a frame that is not newer than the newest.
 
-        Networks repeat frames, and reorder them in bursts or while newer ones arrive.
+        Networks repeat frames, and deliver others late, while newer ones arrive or faster than
+        they were sent.
         """
         if sender_ns in self._recent:
             return False
         self._recent.append(sender_ns)
-        if self._older_ns < 0:
-            self._older_ns = arrival_ns
-        return arrival_ns - self._older_ns >= EARLY_NS
+        if self._older[1] < 0:
+            self._older = sender_ns, arrival_ns
+        waited_ns = arrival_ns - self._older[1]
+        return waited_ns >= EARLY_NS and 2 * waited_ns > sender_ns - self._older[0]
 
     def _hold(self, arrival_ns: int, lag_ns: int) -> None:
         """Note a late frame; the time begins anew where the lag falls: a buffer drains."""
