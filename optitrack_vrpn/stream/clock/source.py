@@ -216,7 +216,9 @@ class StampSource:
         base = 'sender_start' if clock.newest_ns < LIMIT_NS >> 2 else UNIX_EPOCH
         above_ns, since_ns, follows_ns = line.above_ns, 0, EDGE_NS
         if clock.late_ns >= 0:
-            above_ns, since_ns, follows_ns = clock.above_ns, now_ns - clock.late_ns, HOLD_NS
+            # mypyc has no variable of int and float.
+            above_ns = float(clock.above_ns)
+            since_ns, follows_ns = now_ns - clock.late_ns, HOLD_NS
         elif line.above_since_ns >= 0:
             since_ns = clock.newest_ns - line.above_since_ns
         withheld = clock.closed if self._stamp_ns < 0 <= clock.closed_ns else ''
