@@ -124,9 +124,10 @@ class Line:
 
     def _judge(self, x: float, goal: float) -> None:
         """Measure how far the newest least lags are above the line, and how they scatter."""
-        # The median, which load does not change, of every fourth: minima of polls are correlated.
-        # The lower quartile is not changed by lags that rise for minutes, either.
-        heights = [y - goal + self.skew * (x - at) for at, y in list(self._points)[::-4]]
+        # Of a hundred points at most the median, which load does not change, and the lower
+        # quartile, which lags that rise for minutes do not change either.
+        points = list(self._points)[::-1 - len(self._points) // 100]
+        heights = [y - goal + self.skew * (x - at) for at, y in points]
         self._recent.append(heights[0])
         heights.sort()
         usual, scatter = heights[len(heights) // 4], heights[len(heights) // 2]
