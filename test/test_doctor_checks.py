@@ -11,6 +11,7 @@ from doctor_results import body, check_all, CLOCK, heard, judged
 from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.core.checks import exit_code, fail, ok, skip, warn
 from optitrack_vrpn.core.severity import ERROR, INFO, WARN
+from optitrack_vrpn.drivers.driver import Stated
 from optitrack_vrpn.drivers.frames import Body as PoseReport
 from optitrack_vrpn.drivers.probing import Heard, Place
 from optitrack_vrpn.drivers.vrpn.codec import PongReport, SenderDescribed, TextReport
@@ -25,7 +26,8 @@ from optitrack_vrpn.telling.doctor.stream import (
 import pytest
 
 SILENT = Attempt(ProbeOutcome.SILENT, took_s=3.0)
-HEARD = Heard(960, ('drone', 'wand'), 4.0)
+STATED = Stated({'drone': True, 'wand': True})
+HEARD = Heard(960, ('drone', 'wand'), 4.0, stated=STATED)
 
 
 def vrpn(address='192.168.1.20', **changes):
@@ -33,9 +35,7 @@ def vrpn(address='192.168.1.20', **changes):
     return replace(VrpnProbeFacts(
         Place(address, '192.168.1.5', 'eth0'), 3883, tcp=Attempt(ProbeOutcome.OPEN,
                                                                  version=(7, 38)),
-        udp=Attempt(ProbeOutcome.OPEN, version=(7, 38)),
-        described=dict.fromkeys(('drone', 'wand')),
-        answered={'drone', 'wand'}), **changes)
+        udp=Attempt(ProbeOutcome.OPEN, version=(7, 38))), **changes)
 
 
 def test_healthy_facts_find_nothing_wrong():
@@ -113,10 +113,10 @@ def test_jitter_and_restarts_are_warnings():
 
 def test_a_body_that_the_server_streams_but_that_sends_no_pose_is_named():
     few = HEARD._replace(names=('drone',))
-    judged(check_senders(vrpn(), few), WARN, "'wand'")
-    echo = vrpn(described={'drone': None, 'echo': None}, answered={'drone'})
-    judged(check_senders(echo, few), INFO)
-    judged(check_senders(vrpn(), None), None)
+    judged(check_senders(few), WARN, "'wand'")
+    echo = few._replace(stated=Stated({'drone': True, 'echo': False}))
+    judged(check_senders(echo), INFO)
+    judged(check_senders(None), None)
 
 
 @pytest.mark.parametrize(('seen', 'level'), [
@@ -154,7 +154,8 @@ def test_in_this_machine_itself_the_server_hangs_and_no_firewall_is_blamed(addre
     def advice(address):
         facts = vrpn(address, tcp=Attempt(tcp), udp=SILENT, tcp_poses=7,
                      surroundings=('container', 'WSL', 'ufw'))
-        said = [check_connect_back(facts), explain_silence(facts, Heard(seconds=2.0))]
+        said = [check_connect_back(facts), explain_silence(facts, Heard(
+            seconds=2.0, stated=STATED))]
         return [one.advice for one in (*said, *[check_tcp(facts)] * (tcp is ProbeOutcome.SILENT))]
     for one in advice(address):
         assert one.startswith('the server hangs')
@@ -190,18 +191,20 @@ EVENTS = st.one_of(
 @given(st.lists(st.lists(EVENTS, max_size=6), max_size=12), st.text(max_size=60), st.booleans())
 def test_whatever_a_server_says_gives_lines_for_a_terminal_and_json(batches, text, lifting):
     facts = heard(ended=text, poses=0, bodies=())
-    watch, seen = Watch(facts.stream), vrpn(described={}, answered=set())
+    watch, seen = Watch(facts.stream), vrpn()
     for number, batch in enumerate(batches):
         if lifting and number == len(batches) // 2:
             watch.begin_lift()
-        seen.note(batch)
+        facts.stream.stated.senders.update(
+            (event.sender, isinstance(event, PongReport)) for event in batch
+            if isinstance(event, (SenderDescribed, PongReport)))
         watch.receive(to_frames(batch), 10**15 + number * 10**7, 10**18)
     watch.fill(10**15 + 10**9)
     facts.graph = Graph(wanted=text, nodes=(RunningNode(
         text, 1, text, {'server': text}, 1, 1, (Mismatch(text, text, text),), (text,), 1,
         {text: (text, 'b')}),))
     said = facts.stream.heard()
-    for one in (*check_all(facts), check_senders(seen, said), check_handshake(seen, said),
+    for one in (*check_all(facts), check_senders(said), check_handshake(seen, said),
                 explain_silence(seen, said)):
         assert one.found.isprintable() and one.advice.isprintable()
         assert len(one.found) <= 900
@@ -210,13 +213,12 @@ def test_whatever_a_server_says_gives_lines_for_a_terminal_and_json(batches, tex
 
 
 def test_a_server_of_ever_new_names_fills_no_memory():
-    stream, seen = heard(poses=0).stream, vrpn(described={})
+    stream = heard(poses=0).stream
     watch = Watch(stream)
     for number in range(20_000):
-        seen.note([SenderDescribed(f'name {number}', number % 2000)])
         watch.receive(to_frames([
             PoseReport(f'name {number}', 0, 10**9, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0))]),
             10**15 + number, 0)
     watch.fill(10**15)
-    assert (len(seen.described), len(stream.bodies)) == (2000, 500)
+    assert len(stream.bodies) == 500
     assert (stream.more_bodies, stream.poses) == (19_500, 20_000)

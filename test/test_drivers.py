@@ -23,7 +23,7 @@ from optitrack_vrpn.drivers.vrpn.driver import VrpnDriver
 import pytest
 from rawvrpn import COOKIE
 import sessions
-from transport_kit import PREAMBLE
+from transport_kit import name, PREAMBLE
 
 S = 10**9
 HERE = ('127.0.0.1', 4000)
@@ -83,6 +83,12 @@ def test_names_are_asked_for_once_a_second_until_they_answer_and_five_times_at_m
             driver.due(now_ns)
             asked += len(of_kind(taken(driver), Send))
     assert asked == 5 and driver.next_due_ns == NEVER_NS
+
+
+def test_a_server_of_ever_new_names_fills_no_memory():
+    driver = greeted()
+    driver.feed('vrpn/tcp', b''.join(name(5, f'body {n}') for n in range(5000)), 0)
+    assert len(driver.stated.senders) == 501
 
 
 def test_a_server_without_a_greeting_is_reported_then_left():

@@ -50,14 +50,12 @@ class Recorder:
     :ivar batches: (events, arrival_ns, host_minus_arrival_ns, when the sink was called).
     :ivar changes: changes of the connection, and remarks.
     :ivar changed_ns: times of the changes (ns).
-    :ivar noted: events of VRPN's stream, for a client that passes them.
     """
 
     def __init__(self) -> None:
         self.batches: list[tuple] = []
         self.changes: list = []
         self.changed_ns: list[int] = []
-        self.noted: list = []
         self._news = threading.Condition()
 
     def receive(self, events, arrival_ns, host_minus_arrival_ns) -> None:
@@ -70,11 +68,6 @@ class Recorder:
         with self._news:
             self.changes.append(change)
             self.changed_ns.append(HostClock.now_ns())
-            self._news.notify_all()
-
-    def note(self, events) -> None:
-        with self._news:
-            self.noted += events
             self._news.notify_all()
 
     @property
@@ -136,8 +129,7 @@ def client(port: int, sink=None, server: str = '127.0.0.1', **config):
     """Run a client against a port; gives it and its sink."""
     sink = Recorder() if sink is None else sink
     config.setdefault('link', link())
-    running = VrpnClient(
-        ClientConfig(server=server, port=port, **config), sink, note=sink.note)
+    running = VrpnClient(ClientConfig(server=server, port=port, **config), sink)
     running.start()
     try:
         yield running, sink

@@ -60,6 +60,19 @@ def tap_of(sink: Sink) -> Optional[Tap]:
 
 
 @dataclass
+class Stated:
+    """
+    What a server states of itself, beside its frames.
+
+    :ivar senders: names that it described, and whether each has answered a ping.
+    :ivar up_axis: its up axis, '' if it states none.
+    """
+
+    senders: dict[str, bool] = field(default_factory=dict)
+    up_axis: str = ''
+
+
+@dataclass
 class LinkStatus:
     """
     State of the connection, for diagnostics.
@@ -81,6 +94,7 @@ class LinkStatus:
         kernel dropped because its buffer was full) and ``most_datagrams_at_once`` (largest number
         read in one call since the last status). Values that the system does not report are absent.
     :ivar transport_reason: why this transport was chosen.
+    :ivar stated: what the server of the last conversation states of itself.
     """
 
     state: LinkState = LinkState.STOPPED
@@ -96,6 +110,7 @@ class LinkStatus:
     counters: dict[str, int] = field(default_factory=dict)
     queue: dict[str, int] = field(default_factory=dict)
     transport_reason: str = ''
+    stated: Stated = field(default_factory=Stated)
 
 
 class Source(Protocol):

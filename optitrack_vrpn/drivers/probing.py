@@ -4,13 +4,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+import math
 from typing import NamedTuple, Protocol
 
 from optitrack_vrpn.core.checks import CheckResult
-from optitrack_vrpn.core.events import Event
-from optitrack_vrpn.drivers.driver import Sink, Source
-from optitrack_vrpn.drivers.frames import Item
+from optitrack_vrpn.drivers.driver import Sink, Source, Stated
 
 
 class Place(NamedTuple):
@@ -48,6 +47,9 @@ class Heard(NamedTuple):
     :ivar counters: counters of the protocol, and values of the kernel for the sockets.
     :ivar said: text messages of the server.
     :ivar ended: why the connection failed or ended early, or ''.
+    :ivar stated: what the server states of itself.
+    :ivar round_trip_s: the shortest round trip (s); NaN without one.
+    :ivar processing_s: time from exposure to transmission (s); 0 if it is not sent.
     """
 
     poses: int = 0
@@ -56,6 +58,9 @@ class Heard(NamedTuple):
     counters: Mapping[str, int] = {}
     said: Sequence[str] = ()
     ended: str = ''
+    stated: Stated = Stated()
+    round_trip_s: float = math.nan
+    processing_s: float = 0.0
 
 
 class Probe(Protocol):
@@ -89,27 +94,3 @@ class Probe(Protocol):
 
     def silence(self, heard: Heard) -> CheckResult:
         """Explain, as the check ``data``, why a connected server sent no pose."""
-
-
-class Tap:
-    """
-    Pass on what a client reports, after a function has read it.
-
-    :param sink: the receiver.
-    :param note: called with the items of each call of ``receive``.
-    """
-
-    def __init__(self, sink: Sink, note: Callable[[Sequence[Item]], None]) -> None:
-        self._sink = sink
-        self._note = note
-
-    def receive(
-        self, items: Sequence[Item], arrival_ns: int, host_minus_arrival_ns: int,
-    ) -> None:
-        """Pass items on; see ``Sink``."""
-        self._note(items)
-        self._sink.receive(items, arrival_ns, host_minus_arrival_ns)
-
-    def link_changed(self, change: Event) -> None:
-        """Pass a change on."""
-        self._sink.link_changed(change)

@@ -9,7 +9,7 @@ from typing import Optional, Union
 from optitrack_vrpn.core.severity import ERROR, INFO, Severity, WARN
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.drivers.driver import (
-    Action, Connected, Deliver, Finish, Join, say, Send, SendTimed)
+    Action, Connected, Deliver, Finish, Join, say, Send, SendTimed, Stated)
 from optitrack_vrpn.drivers.frames import Frame, Item
 from optitrack_vrpn.drivers.natnet.connection import FIRST_ECHOES, KEEP_ALIVE, NatNetConnection
 from optitrack_vrpn.drivers.natnet.facts import ServerWatch
@@ -67,6 +67,7 @@ class NatNetDriver:
         self._local_reported: set[str] = set()
         self._models_revision = -1
         self._watch = ServerWatch(up_axis, config.playback)
+        self.stated = Stated()
         self._started_ns = now_ns
         # Frames before this time are not passed on, unless the clocks have been compared.
         self._ready_ns = now_ns
@@ -248,6 +249,7 @@ class NatNetDriver:
                 self.connection.request(event.command, first=True)
             for found in self._watch.answer(event):
                 self._say(found.severity, found.text)
+            self.stated.up_axis = self._watch.up_axis
         elif isinstance(event, Untimed):
             self._translator.frequency = 0
             self._ready_ns = now_ns

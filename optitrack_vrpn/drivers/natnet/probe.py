@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-import statistics
+import math
 from typing import Optional
 
 from optitrack_vrpn.core.checks import CheckResult, fail, ok, skip, warn
@@ -31,8 +31,6 @@ class NatNetProbeFacts:
         share it.
     :ivar other_card, other_source: another network card on which frames arrive, and the address
         that they come from.
-    :ivar round_trip_ms: the shortest round trip; 0 without one.
-    :ivar processing_ms: time from exposure to transmission (median); 0 if it is not sent.
     """
 
     place: Place
@@ -45,12 +43,6 @@ class NatNetProbeFacts:
     held_by: str = ''
     other_card: str = ''
     other_source: str = ''
-    round_trip_ms: float = 0.0
-    processing_ms: float = 0.0
-
-    def note_processing(self, times_ns: list[int]) -> None:
-        """Compute ``processing_ms`` from the times of all frames (ns)."""
-        self.processing_ms = statistics.median(times_ns) / 1e6 if times_ns else 0.0
 
 
 def check_port(facts: NatNetProbeFacts) -> CheckResult:
@@ -99,11 +91,12 @@ def check_echoes(facts: NatNetProbeFacts, heard: Optional[Heard]) -> CheckResult
             check, 'no answer to echo requests: stamps are late by the smallest delay',
             'NatNet before 3.0 has none; otherwise does a firewall drop answers of port '
             f'{facts.port}? Set stamps.latency_ms', echoes=0)
-    found = (f'round trip {facts.round_trip_ms:.3f} ms at best of {echoes}; '
-             f'{facts.processing_ms:.1f} ms from exposure to transmission')
-    values = {'echoes': echoes, 'round_trip_ms': facts.round_trip_ms,
-              'processing_ms': facts.processing_ms}
-    if not facts.processing_ms:
+    trip_ms, processing_ms = 1e3 * heard.round_trip_s, 1e3 * heard.processing_s
+    trip = f'round trip {trip_ms:.3f} ms at best of {echoes}; ' if math.isfinite(trip_ms) else ''
+    found = f'{trip}{processing_ms:.1f} ms from exposure to transmission'
+    values = {'echoes': echoes, 'processing_ms': processing_ms,
+              'round_trip_ms': trip_ms if math.isfinite(trip_ms) else None}
+    if not processing_ms:
         return warn(
             check, f'{found}: the cameras send no exposure times',
             'stamps are times of transmission, late by the processing time of the cameras',

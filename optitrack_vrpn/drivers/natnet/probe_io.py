@@ -4,8 +4,6 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Sequence
 import contextlib
 import errno
 import os
@@ -20,17 +18,15 @@ from optitrack_vrpn.core.errors import RemoteProtocolError, TransportError
 from optitrack_vrpn.drivers.client_io import Waiting
 from optitrack_vrpn.drivers.config import ClientConfig
 from optitrack_vrpn.drivers.driver import Sink, Source
-from optitrack_vrpn.drivers.frames import Frame, Item, RoundTrip
 from optitrack_vrpn.drivers.natnet.client_io import find_server, NatNetClient
 from optitrack_vrpn.drivers.natnet.codec import (
-    decode_message, decode_server_info, encode_hello, encode_request, response_int)
-from optitrack_vrpn.drivers.natnet.facts import AXES
+    decode_message, decode_server_info, encode_hello)
 from optitrack_vrpn.drivers.natnet.messages import (
     DATA_PORT, MessageId, MULTICAST_GROUP, NEWEST, OLDEST)
 from optitrack_vrpn.drivers.natnet.probe import (
     check_echoes, check_port, explain_silence, NatNetProbeFacts)
 from optitrack_vrpn.drivers.natnet.settings import NatNetConfig
-from optitrack_vrpn.drivers.probing import Heard, Place, Tap
+from optitrack_vrpn.drivers.probing import Heard, Place
 from optitrack_vrpn.drivers.sockets_io import (
     card_address, is_unused, multicast_socket, receive_into)
 
@@ -48,10 +44,7 @@ class NatNetProbe:
     def __init__(self, config: ClientConfig, settings: NatNetConfig, place: Place) -> None:
         self._config = config
         self._settings = settings
-        self._processing_ns: deque[int] = deque(maxlen=1000)
         self.facts = NatNetProbeFacts(place, settings.port)
-        #: The up axis that Motive states; '' if it does not answer.
-        self.stated_up = ''
 
     @staticmethod
     def search(waiting: Waiting, settings: NatNetConfig, interface: str) -> str:
@@ -74,7 +67,6 @@ class NatNetProbe:
                     message, payload = decode_message(sock.recv(65536))
                     if message == MessageId.SERVER_INFO:
                         facts.info = decode_server_info(payload)
-                        self.stated_up = _ask_up_axis(sock)
                         break
                     facts.fault = 'it is no answer of NatNet'
                 except RemoteProtocolError as error:
@@ -102,11 +94,10 @@ class NatNetProbe:
 
     def source(self, sink: Sink) -> Source:
         """Make the client."""
-        return NatNetClient(self._config, self._settings, Tap(sink, self._note))
+        return NatNetClient(self._config, self._settings, sink)
 
     def results(self, heard: Optional[Heard]) -> list[CheckResult]:
         """Return the results of the checks."""
-        self.facts.note_processing(list(self._processing_ns))
         return [check_port(self.facts), check_echoes(self.facts, heard)]
 
     def silence(self, heard: Heard) -> CheckResult:
@@ -116,14 +107,6 @@ class NatNetProbe:
                 heard.counters.get('messages') or heard.counters.get('malformed')):
             self._look_on_other_cards()
         return explain_silence(facts, heard)
-
-    def _note(self, items: Sequence[Item]) -> None:
-        for item in items:
-            if isinstance(item, Frame):
-                self._processing_ns.append(item.processing_ns)
-            elif isinstance(item, RoundTrip):
-                trip_ms = (item.received_ns - item.sent_ns) / 1e6
-                self.facts.round_trip_ms = min(self.facts.round_trip_ms or trip_ms, trip_ms)
 
     def _look_on_other_cards(self) -> None:
         """Find a network card on which frames arrive."""
@@ -137,18 +120,6 @@ class NatNetProbe:
                 if source:
                     facts.other_card, facts.other_source = name, source
                     return
-
-
-def _ask_up_axis(sock: socket.socket) -> str:
-    """Ask a server for its up axis; '' if it does not answer within the socket's timeout."""
-    with contextlib.suppress(OSError, RemoteProtocolError):
-        sock.send(encode_request('UpAxis'))
-        for _ in range(_ASKED):
-            message, payload = decode_message(sock.recv(65536))
-            if message == MessageId.RESPONSE:
-                answer = response_int(payload)
-                return AXES.get(-1 if answer is None else answer, '')
-    return ''
 
 
 def _holder(group: str, port: int) -> str:

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The VRPN client: how the loop of ``drivers.client_io`` reaches a VRPN server."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, ExitStack
 import math
 import socket
@@ -19,7 +19,6 @@ from optitrack_vrpn.drivers.link import LinkState
 from optitrack_vrpn.drivers.loop_io import Conversation, SocketChannel
 from optitrack_vrpn.drivers.sockets_io import datagram_socket, listening_socket
 from optitrack_vrpn.drivers.table import SourceOptions
-from optitrack_vrpn.drivers.vrpn.codec import Event as VrpnEvent
 from optitrack_vrpn.drivers.vrpn.driver import LAST_OF_A_FRAME, TCP, UDP, VrpnDriver
 from optitrack_vrpn.drivers.vrpn.handshake_io import (
     accept_server, connect_back, connect_out, NoAnswerError, ServerAbsentError, UnreachableError,
@@ -41,18 +40,15 @@ class VrpnClient(ReconnectingClient):
     :param config: the server and the connection to it.
     :param sink: receives all events, from this client's thread.
     :param clock: the host's clocks.
-    :param note: called with the events of each read of the stream, on this client's thread.
     """
 
     protocol = 'VRPN'
 
     def __init__(
         self, config: ClientConfig, sink: Sink, clock: Optional[HostClock] = None,
-        note: Optional[Callable[[Sequence[VrpnEvent]], None]] = None,
     ) -> None:
         super().__init__(config, config.port, sink, clock)
         self._link.transport = 'udp' if config.link.connection == 'udp' else 'tcp'
-        self._note = note
         #: Whether a server that connects back is asked to send poses by UDP.
         self._takes_datagrams = True
         #: Listens while the result of a UDP request is awaited.
@@ -80,7 +76,8 @@ class VrpnClient(ReconnectingClient):
                 address = local, udp.getsockname()[1]
             driver = VrpnDriver(
                 server[0], self._config.link, address, clock.host_minus_arrival_ns(),
-                self._config.link.connection == 'auto', self._note)
+                self._config.link.connection == 'auto')
+            self._stated = driver.stated
             with Conversation(
                     driver, channels, server, local, self._link, clock, self._sink, self._report,
                     self._unexpected_peer) as conversation:

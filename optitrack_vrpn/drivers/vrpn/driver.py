@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """One VRPN conversation for the loop: greeting, names, pings, frames; compiled."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 import dataclasses
 from typing import Optional, Union
 
@@ -10,7 +10,7 @@ from optitrack_vrpn.core.errors import LocalProtocolError, RemoteProtocolError
 from optitrack_vrpn.core.severity import WARN
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.drivers.config import LinkConfig
-from optitrack_vrpn.drivers.driver import Action, Connected, Finish, NEVER_NS, say, Send
+from optitrack_vrpn.drivers.driver import Action, Connected, Finish, NEVER_NS, say, Send, Stated
 from optitrack_vrpn.drivers.frames import Item
 from optitrack_vrpn.drivers.link import LinkState
 from optitrack_vrpn.drivers.vrpn.codec import (
@@ -42,7 +42,6 @@ class VrpnDriver:
         stamps of what is sent.
     :param changes_way: whether a connection without any datagram is to be followed by one with
         poses by TCP.
-    :param note: called with the events of the stream; None if they are not used.
     :ivar no_datagram: whether that applies: a firewall may admit the connection of the server and
         drop UDP.
     """
@@ -51,7 +50,6 @@ class VrpnDriver:
         self, server: str = '', config: LinkConfig = _USUAL,
         udp: Optional[tuple[str, int]] = None,
         host_minus_arrival_ns: int = 0, changes_way: bool = False,
-        note: Optional[Callable[[Sequence[Event]], None]] = None,
     ) -> None:
         self.protocol = 'vrpn'
         self.actions: list[Action] = []
@@ -60,13 +58,12 @@ class VrpnDriver:
         self._server = server
         self._udp = udp
         self._changes_way = changes_way
-        self._note_events = note
         self._offset_ns = host_minus_arrival_ns
         self._mute_s = config.attempt_s, config.blocked_s
         self._started_ns = 0
         self.connection = VrpnConnection(udp_address=udp)
         self._failure: Optional[RemoteProtocolError] = None
-        self._asked: set[str] = set()
+        self.stated = Stated()
         self._unanswered: dict[str, int] = {}
         self._next_ping_ns = 0
 
@@ -112,8 +109,6 @@ class VrpnDriver:
 
     def _note(self, events: Sequence[Event]) -> None:
         """Process the events that concern the conversation itself."""
-        if self._note_events is not None:
-            self._note_events(events)
         for event in events:
             if type(event) is PoseReport:
                 continue
@@ -125,14 +120,16 @@ class VrpnDriver:
                     f'{note}, {transport}; no bodies yet'))
                 self.next_due_ns = NEVER_NS
             elif isinstance(event, SenderDescribed):
-                name = event.sender
-                if (name != CONTROL_SENDER and name not in self._asked
-                        and len(self._asked) < _MOST_ASKED):
-                    self._asked.add(name)
-                    self._unanswered[name] = 0
-                    self._next_ping_ns = self.next_due_ns = 0
+                name, senders = event.sender, self.stated.senders
+                if name not in senders and len(senders) <= _MOST_ASKED:
+                    senders[name] = False
+                    if name != CONTROL_SENDER:
+                        self._unanswered[name] = 0
+                        self._next_ping_ns = self.next_due_ns = 0
             elif isinstance(event, PongReport):
                 self._unanswered.pop(event.sender, None)
+                if event.sender in self.stated.senders:
+                    self.stated.senders[event.sender] = True
 
     # -- what is due ---------------------------------------------------------------------------
 

@@ -12,8 +12,7 @@ from typing import Optional
 from optitrack_vrpn.core.checks import CheckResult, fail, listed, ok, skip, Value, warn
 from optitrack_vrpn.core.names import counted
 from optitrack_vrpn.drivers.probing import Heard, Place
-from optitrack_vrpn.drivers.vrpn.codec import (
-    CONTROL_SENDER, PeerHello, PongReport, SenderDescribed)
+from optitrack_vrpn.drivers.vrpn.codec import CONTROL_SENDER, PeerHello
 
 _MOTIVE = (
     'is Motive running, is VRPN switched on in its streaming settings, with this port and this '
@@ -30,8 +29,6 @@ _HINTS = {
 _HANGS = (
     'the server hangs, or another program uses its port (sudo ss -tulnp shows it): start it again')
 _CREATE = 'create a rigid body in Motive and tick it for streaming; VRPN sends nothing else'
-#: Chosen: limit of stored names, above any installation.
-_MOST_NAMES = 2000
 
 
 class ProbeOutcome(enum.Enum):
@@ -91,8 +88,6 @@ class VrpnProbeFacts:
     :ivar tcp: the connection by ``tcp://``; None if not tried.
     :ivar unused: whether no machine of the local network answers for the address (ARP).
     :ivar peers: other addresses than the server's from which a connection came.
-    :ivar described: names that the server described, in order, with the library's own.
-    :ivar answered: names that answered a ping.
     :ivar tcp_poses: poses by TCP when none arrived by UDP; None if not tried.
     """
 
@@ -106,8 +101,6 @@ class VrpnProbeFacts:
     tcp: Optional[Attempt] = None
     unused: bool = False
     peers: set[str] = field(default_factory=set)
-    described: dict[str, None] = field(default_factory=dict)
-    answered: set[str] = field(default_factory=set)
     tcp_poses: Optional[int] = None
 
     @property
@@ -117,14 +110,6 @@ class VrpnProbeFacts:
             return 'udp'
         by_tcp = self.connection != 'udp' and self.tcp is not None and self.tcp.version
         return 'tcp' if by_tcp and not is_open(self.udp) else ''
-
-    def note(self, events: Iterable[object]) -> None:
-        """Note the names in events of the server."""
-        for event in events:
-            if isinstance(event, SenderDescribed) and len(self.described) < _MOST_NAMES:
-                self.described[event.sender] = None
-            elif isinstance(event, PongReport) and len(self.answered) < _MOST_NAMES:
-                self.answered.add(event.sender)
 
 
 def is_open(attempt: Optional[Attempt]) -> bool:
@@ -246,20 +231,21 @@ def check_handshake(facts: VrpnProbeFacts, heard: Optional[Heard]) -> CheckResul
                 'other clients, wait, try again; then restart Motive')
 
 
-def check_senders(facts: VrpnProbeFacts, heard: Optional[Heard]) -> CheckResult:
+def check_senders(heard: Optional[Heard]) -> CheckResult:
     """Check which rigid bodies the server names."""
-    if heard is None or not facts.described:
+    described = heard.stated.senders if heard is not None else {}
+    if heard is None or not described:
         return skip('senders', 'no data was received')
-    senders = [name for name in facts.described if name != CONTROL_SENDER]
+    senders = [name for name in described if name != CONTROL_SENDER]
     if not senders:
         return warn('senders', 'the server names no rigid body', _CREATE, count=0)
     without_pose = [name for name in senders if not any(
         body == name or body.startswith(f'{name}/sensor') for body in heard.names)]
-    hidden = [name for name in without_pose if name in facts.answered]
-    echoes = [name for name in without_pose if name not in facts.answered]
+    hidden = [name for name in without_pose if described[name]]
+    echoes = [name for name in without_pose if not described[name]]
     found = f'{counted(len(senders), "sender")}: {listed(senders)}'
     values: dict[str, Value] = {
-        'count': len(senders), 'answer_pings': len(facts.answered),
+        'count': len(senders), 'answer_pings': sum(described.values()),
         'send_poses': len(heard.names)}
     if echoes:
         found += f'; neither poses nor an answer from {listed(echoes)}'
@@ -280,7 +266,7 @@ def explain_silence(facts: VrpnProbeFacts, heard: Heard) -> CheckResult:
     if heard.ended:
         return fail('data', f'{found}: {heard.ended}',
                     'check the messages of Motive, or of the program on that port')
-    if not facts.described:
+    if not heard.stated.senders:
         return fail(
             'data', f'{found}, nor the names that each VRPN server sends after its greeting',
             'the network drops large packets: is a VPN, a tunnel or an overlay network of '
@@ -300,7 +286,7 @@ def explain_silence(facts: VrpnProbeFacts, heard: Heard) -> CheckResult:
     return fail(
         'data', found,
         'is Motive live, not paused or in edit mode? Is a rigid body ticked for streaming and in '
-        'view?' if set(facts.described) - {CONTROL_SENDER} else _CREATE)
+        'view?' if set(heard.stated.senders) - {CONTROL_SENDER} else _CREATE)
 
 
 def _split(error: str) -> tuple[str, str]:

@@ -89,13 +89,13 @@ class VrpnProbe:
 
     def source(self, sink: Sink) -> Source:
         """Make the client, with the transport that was tried."""
-        return VrpnClient(self._by(self.facts.transport), sink, note=self.facts.note)
+        return VrpnClient(self._by(self.facts.transport), sink)
 
     def results(self, heard: Optional[Heard]) -> list[CheckResult]:
         """Return the results of the checks."""
         facts = self.facts
         return [check_udp(facts), check_connect_back(facts), check_tcp(facts),
-                check_handshake(facts, heard), check_senders(facts, heard)]
+                check_handshake(facts, heard), check_senders(heard)]
 
     def silence(self, heard: Heard) -> CheckResult:
         """Explain why no pose arrived."""

@@ -281,7 +281,6 @@ def _probe_protocols(
         probe = probes[name] = load(SOURCES[name].probe)(
             config, own_settings(settings, name), probed.place)
         probe.connect()
-        probed.stated_up = probed.stated_up or getattr(probe, 'stated_up', '')
         return bool(probe.answered)
 
     answering = [name for name in wanted if connect(name, config)]
@@ -295,6 +294,7 @@ def _probe_protocols(
     for name in answering or others or (wanted if probed.local and not probes else ()):
         also = probed.stream is not None and probed.stream.poses > 0
         streams[name] = _receive(arguments, name, probes.get(name), config, settings, also)
+        probed.stated_up = probed.stated_up or streams[name].stated.up_axis
         if not also:
             probed.stream, probed.by = streams[name], name
     for name, kind in SOURCES.items():

@@ -298,6 +298,7 @@ class Watch:
                 self.first_pose_ns = arrival_ns
             self.last_pose_ns = arrival_ns
             stream.newest_sender_ns = frame.sender_time_ns
+            stream.processing_s = frame.processing_ns / 1e9
             stream.ahead_s = (frame.sender_time_ns - arrival_ns - host_minus_arrival_ns) / 1e9
             stream.poses += len(frame.bodies)
             for body in frame.bodies:
