@@ -10,11 +10,15 @@ import threading
 import doctor_kit
 from natnet_kit import simulated
 from optitrack_vrpn.core.severity import ERROR, INFO, WARN
+from optitrack_vrpn.drivers.config import ClientConfig
 from optitrack_vrpn.drivers.natnet import codec
+from optitrack_vrpn.drivers.natnet.client_io import NatNetClient
 from optitrack_vrpn.drivers.natnet.messages import ServerInfo
 from optitrack_vrpn.drivers.natnet.probe import (
     check_echoes, check_port, explain_silence, NatNetProbeFacts)
+from optitrack_vrpn.drivers.natnet.settings import NatNetConfig
 from optitrack_vrpn.drivers.probing import Heard, Place
+from optitrack_vrpn.telling.doctor.probes_io import listen
 import pytest
 
 examine = doctor_kit.examine
@@ -35,6 +39,15 @@ def test_nothing_is_wrong_with_a_healthy_natnet_server(examine):
     assert result.values('bodies')['tracked'] == 2
     assert result.values('natnet-clock')['processing_ms'] > 4.0
     assert result.code == (1 if result.level('clock') == 'WARN' else 0)    # on a busy machine
+
+
+@network
+def test_what_motive_states_and_its_times_are_facts_of_the_nodes_client():
+    with simulated(['Wand']) as server:
+        found = listen(lambda sink: NatNetClient(
+            ClientConfig('127.0.0.1'), NatNetConfig(port=server.port_of('natnet')), sink), 1.0, 3.0)
+    assert found.stated.up_axis == 'y' and found.poses
+    assert 0.0 < found.clock.round_trip_s < 0.1 and found.processing_s > 0.004
 
 
 @network

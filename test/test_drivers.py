@@ -85,6 +85,16 @@ def test_names_are_asked_for_once_a_second_until_they_answer_and_five_times_at_m
     assert asked == 5 and driver.next_due_ns == NEVER_NS
 
 
+def test_the_names_of_a_server_and_their_answers_are_facts():
+    driver = VrpnDriver('192.0.2.1')
+    (session,) = sessions.sessions('udp_lob')
+    for action in session.server_actions:
+        driver.feed(f'vrpn/{action.kind}', action.data, action.time_ns)
+    senders = driver.stated.senders
+    assert not senders.pop('VRPN Control')
+    assert len(senders) == 3 and all(senders.values())
+
+
 def test_a_server_of_ever_new_names_fills_no_memory():
     driver = greeted()
     driver.feed('vrpn/tcp', b''.join(name(5, f'body {n}') for n in range(5000)), 0)
