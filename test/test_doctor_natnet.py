@@ -44,8 +44,9 @@ def test_nothing_is_wrong_with_a_healthy_natnet_server(examine):
 @network
 def test_what_motive_states_and_its_times_are_facts_of_the_nodes_client():
     with simulated(['Wand']) as server:
+        settings = NatNetConfig(port=server.port_of('natnet'))
         found = listen(lambda sink: NatNetClient(
-            ClientConfig('127.0.0.1'), NatNetConfig(port=server.port_of('natnet')), sink), 1.0, 3.0)
+            ClientConfig('127.0.0.1'), settings, sink), 1.0, 3.0)
     assert found.stated.up_axis == 'y' and found.poses
     assert 0.0 < found.clock.round_trip_s < 0.1 and found.processing_s > 0.004
 

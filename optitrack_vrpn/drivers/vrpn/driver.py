@@ -29,6 +29,8 @@ _MOST_PINGS = 5
 #: Chosen, the limit of ``bodies``: further names are not pinged, which bounds the data that waits
 #: for a peer that does not read.
 _MOST_ASKED = 500
+#: Chosen: limit of stored names, above any installation.
+_MOST_NAMES = 2000
 
 
 class VrpnDriver:
@@ -121,9 +123,9 @@ class VrpnDriver:
                 self.next_due_ns = NEVER_NS
             elif isinstance(event, SenderDescribed):
                 name, senders = event.sender, self.stated.senders
-                if name not in senders and len(senders) <= _MOST_ASKED:
+                if name not in senders and len(senders) < _MOST_NAMES:
                     senders[name] = False
-                    if name != CONTROL_SENDER:
+                    if name != CONTROL_SENDER and len(senders) <= _MOST_ASKED:
                         self._unanswered[name] = 0
                         self._next_ping_ns = self.next_due_ns = 0
             elif isinstance(event, PongReport):
