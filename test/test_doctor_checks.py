@@ -11,7 +11,7 @@ from doctor_results import body, check_all, CLOCK, heard, judged
 from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.core.checks import exit_code, fail, ok, skip, warn
 from optitrack_vrpn.core.severity import ERROR, INFO, WARN
-from optitrack_vrpn.drivers.driver import Stated
+from optitrack_vrpn.drivers.driver import ServerFacts
 from optitrack_vrpn.drivers.frames import Body as PoseReport
 from optitrack_vrpn.drivers.probing import Heard, Place
 from optitrack_vrpn.drivers.vrpn.codec import PongReport, SenderDescribed, TextReport
@@ -26,8 +26,8 @@ from optitrack_vrpn.telling.doctor.stream import (
 import pytest
 
 SILENT = Attempt(ProbeOutcome.SILENT, took_s=3.0)
-STATED = Stated({'drone': True, 'wand': True})
-HEARD = Heard(960, ('drone', 'wand'), 4.0, stated=STATED)
+STATED = ServerFacts({'drone': True, 'wand': True})
+HEARD = Heard(960, ('drone', 'wand'), 4.0, known=STATED)
 
 
 def vrpn(address='192.168.1.20', **changes):
@@ -114,7 +114,7 @@ def test_jitter_and_restarts_are_warnings():
 def test_a_body_that_the_server_streams_but_that_sends_no_pose_is_named():
     few = HEARD._replace(names=('drone',))
     judged(check_senders(few), WARN, "'wand'")
-    echo = few._replace(stated=Stated({'drone': True, 'echo': False}))
+    echo = few._replace(known=ServerFacts({'drone': True, 'echo': False}))
     judged(check_senders(echo), INFO)
     judged(check_senders(None), None)
 
@@ -155,7 +155,7 @@ def test_in_this_machine_itself_the_server_hangs_and_no_firewall_is_blamed(addre
         facts = vrpn(address, tcp=Attempt(tcp), udp=SILENT, tcp_poses=7,
                      surroundings=('container', 'WSL', 'ufw'))
         said = [check_connect_back(facts), explain_silence(facts, Heard(
-            seconds=2.0, stated=STATED))]
+            seconds=2.0, known=STATED))]
         return [one.advice for one in (*said, *[check_tcp(facts)] * (tcp is ProbeOutcome.SILENT))]
     for one in advice(address):
         assert one.startswith('the server hangs')
@@ -195,7 +195,7 @@ def test_whatever_a_server_says_gives_lines_for_a_terminal_and_json(batches, tex
     for number, batch in enumerate(batches):
         if lifting and number == len(batches) // 2:
             watch.begin_lift()
-        facts.stream.stated.senders.update(
+        facts.stream.known.senders.update(
             (event.sender, isinstance(event, PongReport)) for event in batch
             if isinstance(event, (SenderDescribed, PongReport)))
         watch.receive(to_frames(batch), 10**15 + number * 10**7, 10**18)

@@ -11,6 +11,7 @@ import doctor_kit
 from natnet_kit import simulated
 from optitrack_vrpn.core.severity import ERROR, INFO, WARN
 from optitrack_vrpn.drivers.config import ClientConfig
+from optitrack_vrpn.drivers.driver import ServerFacts
 from optitrack_vrpn.drivers.natnet import codec
 from optitrack_vrpn.drivers.natnet.client_io import NatNetClient
 from optitrack_vrpn.drivers.natnet.messages import ServerInfo
@@ -47,8 +48,8 @@ def test_what_motive_states_and_its_times_are_facts_of_the_nodes_client():
         settings = NatNetConfig(port=server.port_of('natnet'))
         found = listen(lambda sink: NatNetClient(
             ClientConfig('127.0.0.1'), settings, sink), 1.0, 3.0)
-    assert found.stated.up_axis == 'y' and found.poses
-    assert 0.0 < found.clock.round_trip_s < 0.1 and found.processing_s > 0.004
+    assert found.known.up_axis == 'y' and found.poses
+    assert 0.0 < found.known.round_trip_s < 0.1 and found.processing_s > 0.004
 
 
 @network
@@ -132,8 +133,8 @@ def test_a_server_without_frames_and_one_that_plays_a_take(examine):
 
 
 PLACE = Place('192.168.1.20', '192.168.1.5', 'eth0')
-GOOD = Heard(100, ('Wand',), 1.0, {'messages': 100, 'echoes': 20}, round_trip_s=9e-4,
-             processing_s=5.4e-3)
+GOOD = Heard(100, ('Wand',), 1.0, {'messages': 100, 'echoes': 20}, processing_s=5.4e-3,
+             known=ServerFacts(round_trip_s=9e-4))
 NOTHING = Heard(seconds=2.0)
 
 

@@ -90,7 +90,7 @@ def test_the_names_of_a_server_and_their_answers_are_facts():
     (session,) = sessions.sessions('udp_lob')
     for action in session.server_actions:
         driver.feed(f'vrpn/{action.kind}', action.data, action.time_ns)
-    senders = driver.stated.senders
+    senders = driver.known.senders
     assert not senders.pop('VRPN Control')
     assert len(senders) == 3 and all(senders.values())
 
@@ -98,7 +98,7 @@ def test_the_names_of_a_server_and_their_answers_are_facts():
 def test_a_server_of_ever_new_names_fills_no_memory():
     driver = greeted()
     driver.feed('vrpn/tcp', b''.join(name(5, f'body {n}') for n in range(5000)), 0)
-    assert len(driver.stated.senders) == 2000
+    assert len(driver.known.senders) == 2000
 
 
 def test_a_server_without_a_greeting_is_reported_then_left():

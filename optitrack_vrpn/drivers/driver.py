@@ -10,6 +10,7 @@ each socket to ``feed``, calls ``due`` when ``next_due_ns`` has come, and carrie
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+import math
 from typing import NamedTuple, Optional, Protocol, runtime_checkable, Union
 
 from optitrack_vrpn.core.events import Event
@@ -60,16 +61,18 @@ def tap_of(sink: Sink) -> Optional[Tap]:
 
 
 @dataclass
-class Stated:
+class ServerFacts:
     """
-    What a server states of itself, beside its frames.
+    What a driver knows of its server, beside the frames.
 
     :ivar senders: names that it described, and whether each has answered a ping.
-    :ivar up_axis: its up axis, '' if it states none.
+    :ivar up_axis: the up axis that it states; '' for none.
+    :ivar round_trip_s: the shortest round trip (s); NaN without one.
     """
 
     senders: dict[str, bool] = field(default_factory=dict)
     up_axis: str = ''
+    round_trip_s: float = math.nan
 
 
 @dataclass
@@ -94,7 +97,7 @@ class LinkStatus:
         kernel dropped because its buffer was full) and ``most_datagrams_at_once`` (largest number
         read in one call since the last status). Values that the system does not report are absent.
     :ivar transport_reason: why this transport was chosen.
-    :ivar stated: what the server of the last conversation states of itself.
+    :ivar known: what is known of the server of the last conversation.
     """
 
     state: LinkState = LinkState.STOPPED
@@ -110,7 +113,7 @@ class LinkStatus:
     counters: dict[str, int] = field(default_factory=dict)
     queue: dict[str, int] = field(default_factory=dict)
     transport_reason: str = ''
-    stated: Stated = field(default_factory=Stated)
+    known: ServerFacts = field(default_factory=ServerFacts)
 
 
 class Source(Protocol):

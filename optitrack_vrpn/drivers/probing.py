@@ -5,11 +5,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-import math
 from typing import NamedTuple, Protocol
 
 from optitrack_vrpn.core.checks import CheckResult
-from optitrack_vrpn.drivers.driver import Sink, Source, Stated
+from optitrack_vrpn.drivers.driver import ServerFacts, Sink, Source
 
 
 class Place(NamedTuple):
@@ -47,8 +46,7 @@ class Heard(NamedTuple):
     :ivar counters: counters of the protocol, and values of the kernel for the sockets.
     :ivar said: text messages of the server.
     :ivar ended: why the connection failed or ended early, or ''.
-    :ivar stated: what the server states of itself.
-    :ivar round_trip_s: the shortest round trip (s); NaN without one.
+    :ivar known: what the driver knows of the server.
     :ivar processing_s: time from exposure to transmission (s); 0 if it is not sent.
     """
 
@@ -58,8 +56,7 @@ class Heard(NamedTuple):
     counters: Mapping[str, int] = {}
     said: Sequence[str] = ()
     ended: str = ''
-    stated: Stated = Stated()
-    round_trip_s: float = math.nan
+    known: ServerFacts = ServerFacts()
     processing_s: float = 0.0
 
 

@@ -206,7 +206,7 @@ class NatNetClient(ReconnectingClient):
         driver = self._driver = NatNetDriver(
             self._natnet, self._clock.now_ns(), server, self._local,
             self._config.link.attempt_s, self._up_axis, self._miscounting)
-        self._stated = driver.stated
+        self._known = driver.known
         with Conversation(
                 driver, [SocketChannel(UDP, command_socket(self._local))], server, self._local,
                 self._link, self._clock, self._sink, self._report,

@@ -9,7 +9,7 @@ from typing import Optional, Union
 from optitrack_vrpn.core.severity import ERROR, INFO, Severity, WARN
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.drivers.driver import (
-    Action, Connected, Deliver, Finish, Join, say, Send, SendTimed, Stated)
+    Action, Connected, Deliver, Finish, Join, say, Send, SendTimed, ServerFacts)
 from optitrack_vrpn.drivers.frames import Frame, Item
 from optitrack_vrpn.drivers.natnet.connection import FIRST_ECHOES, KEEP_ALIVE, NatNetConnection
 from optitrack_vrpn.drivers.natnet.facts import ServerWatch
@@ -67,7 +67,7 @@ class NatNetDriver:
         self._local_reported: set[str] = set()
         self._models_revision = -1
         self._watch = ServerWatch(up_axis, config.playback)
-        self.stated = Stated()
+        self.known = ServerFacts()
         self._started_ns = now_ns
         # Frames before this time are not passed on, unless the clocks have been compared.
         self._ready_ns = now_ns
@@ -235,6 +235,9 @@ class NatNetDriver:
             report = self._translator.echo(*event)
             fault = self._watch.echo(report)
             if fault is None:
+                trip_s = (report.received_ns - report.sent_ns) / 1e9
+                known = self.known.round_trip_s
+                self.known.round_trip_s = trip_s if known != known else min(known, trip_s)
                 items.append(report)
                 return
             self.miscounting = self.connection.info
@@ -249,7 +252,7 @@ class NatNetDriver:
                 self.connection.request(event.command, first=True)
             for found in self._watch.answer(event):
                 self._say(found.severity, found.text)
-            self.stated.up_axis = self._watch.up_axis
+            self.known.up_axis = self._watch.up_axis
         elif isinstance(event, Untimed):
             self._translator.frequency = 0
             self._ready_ns = now_ns

@@ -91,7 +91,7 @@ def check_echoes(facts: NatNetProbeFacts, heard: Optional[Heard]) -> CheckResult
             check, 'no answer to echo requests: stamps are late by the smallest delay',
             'NatNet before 3.0 has none; otherwise does a firewall drop answers of port '
             f'{facts.port}? Set stamps.latency_ms', echoes=0)
-    trip_ms, processing_ms = 1e3 * heard.round_trip_s, 1e3 * heard.processing_s
+    trip_ms, processing_ms = 1e3 * heard.known.round_trip_s, 1e3 * heard.processing_s
     trip = f'round trip {trip_ms:.3f} ms at best of {echoes}; ' if math.isfinite(trip_ms) else ''
     found = f'{trip}{processing_ms:.1f} ms from exposure to transmission'
     values = {'echoes': echoes, 'processing_ms': processing_ms,

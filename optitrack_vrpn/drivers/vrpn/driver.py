@@ -10,7 +10,8 @@ from optitrack_vrpn.core.errors import LocalProtocolError, RemoteProtocolError
 from optitrack_vrpn.core.severity import WARN
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.drivers.config import LinkConfig
-from optitrack_vrpn.drivers.driver import Action, Connected, Finish, NEVER_NS, say, Send, Stated
+from optitrack_vrpn.drivers.driver import (
+    Action, Connected, Finish, NEVER_NS, say, Send, ServerFacts)
 from optitrack_vrpn.drivers.frames import Item
 from optitrack_vrpn.drivers.link import LinkState
 from optitrack_vrpn.drivers.vrpn.codec import (
@@ -65,7 +66,7 @@ class VrpnDriver:
         self._started_ns = 0
         self.connection = VrpnConnection(udp_address=udp)
         self._failure: Optional[RemoteProtocolError] = None
-        self.stated = Stated()
+        self.known = ServerFacts()
         self._unanswered: dict[str, int] = {}
         self._next_ping_ns = 0
 
@@ -122,7 +123,7 @@ class VrpnDriver:
                     f'{note}, {transport}; no bodies yet'))
                 self.next_due_ns = NEVER_NS
             elif isinstance(event, SenderDescribed):
-                name, senders = event.sender, self.stated.senders
+                name, senders = event.sender, self.known.senders
                 if name not in senders and len(senders) < _MOST_NAMES:
                     senders[name] = False
                     if name != CONTROL_SENDER and len(senders) <= _MOST_ASKED:
@@ -130,8 +131,8 @@ class VrpnDriver:
                         self._next_ping_ns = self.next_due_ns = 0
             elif isinstance(event, PongReport):
                 self._unanswered.pop(event.sender, None)
-                if event.sender in self.stated.senders:
-                    self.stated.senders[event.sender] = True
+                if event.sender in self.known.senders:
+                    self.known.senders[event.sender] = True
 
     # -- what is due ---------------------------------------------------------------------------
 

@@ -233,7 +233,7 @@ def check_handshake(facts: VrpnProbeFacts, heard: Optional[Heard]) -> CheckResul
 
 def check_senders(heard: Optional[Heard]) -> CheckResult:
     """Check which rigid bodies the server names."""
-    described = heard.stated.senders if heard is not None else {}
+    described = heard.known.senders if heard is not None else {}
     if heard is None or not described:
         return skip('senders', 'no data was received')
     senders = [name for name in described if name != CONTROL_SENDER]
@@ -266,7 +266,7 @@ def explain_silence(facts: VrpnProbeFacts, heard: Heard) -> CheckResult:
     if heard.ended:
         return fail('data', f'{found}: {heard.ended}',
                     'check the messages of Motive, or of the program on that port')
-    if not heard.stated.senders:
+    if not heard.known.senders:
         return fail(
             'data', f'{found}, nor the names that each VRPN server sends after its greeting',
             'the network drops large packets: is a VPN, a tunnel or an overlay network of '
@@ -286,7 +286,7 @@ def explain_silence(facts: VrpnProbeFacts, heard: Heard) -> CheckResult:
     return fail(
         'data', found,
         'is Motive live, not paused or in edit mode? Is a rigid body ticked for streaming and in '
-        'view?' if set(heard.stated.senders) - {CONTROL_SENDER} else _CREATE)
+        'view?' if set(heard.known.senders) - {CONTROL_SENDER} else _CREATE)
 
 
 def _split(error: str) -> tuple[str, str]:

@@ -14,7 +14,7 @@ from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.names import printable
 from optitrack_vrpn.core.settings.parameters import parameters_of, sift
 from optitrack_vrpn.drivers.config import ClientConfig
-from optitrack_vrpn.drivers.driver import Stated
+from optitrack_vrpn.drivers.driver import ServerFacts
 from optitrack_vrpn.drivers.frames import Vector
 from optitrack_vrpn.drivers.probing import Heard, Place
 from optitrack_vrpn.drivers.table import (
@@ -48,7 +48,7 @@ class WatchedStream(StreamFacts):
     :ivar lifts: displacements of all bodies, if the user was asked to lift one.
     :ivar texts: text messages of the server.
     :ivar silence: why no pose arrived; None if some did.
-    :ivar stated: what the server states of itself.
+    :ivar known: what the driver knows of the server.
     :ivar processing_s: time from exposure to transmission (s) of the newest frame.
     """
 
@@ -60,14 +60,14 @@ class WatchedStream(StreamFacts):
     lifts: Optional[tuple[Lift, ...]] = None
     texts: tuple[str, ...] = ()
     silence: Optional[CheckResult] = None
-    stated: Stated = field(default_factory=Stated)
+    known: ServerFacts = field(default_factory=ServerFacts)
     processing_s: float = 0.0
 
     def heard(self) -> Heard:
         """Return what the probe of the protocol needs of it."""
         return Heard(self.poses, [body.name for body in self.bodies], self.listened_s,
-                     self.counters, self.texts, self.ended, self.stated, (
-                         self.clock.round_trip_s if self.clock else math.nan), self.processing_s)
+                     self.counters, self.texts, self.ended, self.known,
+                     self.processing_s)
 
 
 @dataclass
