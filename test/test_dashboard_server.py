@@ -12,8 +12,10 @@ import socket
 import time
 
 from dashboard_kit import aiohttp, connect, run, Served, until
+from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
 import pytest
-from rosgraph import NodeProcess
+from rclpy.qos import DurabilityPolicy, QoSProfile
+from rosgraph import NodeProcess, Observer
 from server_kit import free_port
 
 
@@ -254,8 +256,12 @@ def test_record_starts_the_recorder_alone_is_shown_to_all_and_the_take_is_assess
             refused = await until(first, lambda one: one['id'] == 'r', 'refused')
             assert 'record --control' in refused['text']
             folder = (await until(first, lambda one: True))['recording']['folder']
-            with NodeProcess('-p', f'port:={free_port()}', '-p', 'autostart:=true'), \
+            with Observer() as observer, \
+                    NodeProcess('-p', f'port:={free_port()}', '-p', 'autostart:=true'), \
                     NodeProcess('--control', '-o', folder, tool='record', ros=False) as recorder:
+                latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+                bridge = observer.node.create_publisher(
+                    DiagnosticStatus, '/armed_vehicles', latched)
                 await asyncio.gather(*(until(page, lambda one: sorted(
                     system['state'] for system in one['control']['systems']) == [
                         'active', 'inactive']) for page in (first, second)))
@@ -267,6 +273,9 @@ def test_record_starts_the_recorder_alone_is_shown_to_all_and_the_take_is_assess
                 assert re.fullmatch(r'a_+\.*_*b_\d{8}-\d{6}', name), name
                 sent, = active['control']['commands']
                 assert sent['by'].startswith('Ada (')
+                bridge.publish(DiagnosticStatus(name='/bridge', hardware_id='cf1', values=[
+                    KeyValue(key='armed', value='true'), KeyValue(key='stop', value='refused')]))
+                await until(second, lambda one: one['control']['armed'])    # of no concern to it
                 await second.send_json({**record, 'on': False})
                 found, _ = await asyncio.gather(
                     until(first, lambda one: one['recording']['takes']

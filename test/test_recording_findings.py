@@ -8,12 +8,12 @@ from optitrack_vrpn.core.severity import ERROR, INFO, WARN
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.takes.assess.figures import body_figures
 from optitrack_vrpn.takes.record.bag_io import recover
-from optitrack_vrpn.takes.take import ClockRow, StateRow, TakeBody
+from optitrack_vrpn.takes.take import ClockRow, StateRow
 from optitrack_vrpn.takes.take_io import load_take
 import pytest
 from recording_kit import BEGIN_NS, cdr, header, make, POSE, pose_cdr, write_poses
 from take_kit import (
-    body, body_of, found_in, poses_of, PosesInMemory, status, STILL, take_of, texts, written)
+    body, body_of, found_in, poses_of, status, STILL, take_of, texts, written)
 
 pytest.importorskip('rosbags', reason='an independent writer')
 
@@ -71,13 +71,6 @@ def test_one_cause_gives_one_finding_with_its_time(restarts, more, cause):
     assert gap[:2] == pytest.approx((4.0, 5.0), abs=0.01)
 
 
-def test_what_one_body_has_is_its_own_finding():
-    take = take_of(stopped('away'), *(
-        body(f'b{number}', noise_m=0.0002) for number in range(5)))
-    one, = found_in(take)
-    assert one.bodies == ('away',)
-
-
 def test_bodies_that_are_out_of_view_at_different_times_are_one_finding():
     def away(name, *spans):
         return body(name, noise_m=0.0002, keep=lambda t: np.all(
@@ -91,21 +84,6 @@ def test_bodies_that_are_out_of_view_at_different_times_are_one_finding():
         (pytest.approx(begin, abs=0.01), pytest.approx(end, abs=0.01), (name,))
         for begin, end, name in ((2.0, 2.7, 'a'), (3.0, 3.9, 'b'), (7.0, 7.6, 'b'))]
     assert '0.91 s; 3 gaps, 2.2' in one.text
-
-
-def test_late_poses_of_all_bodies_are_one_finding():
-    bodies = [body(f'b{number}', noise_m=0.0002) for number in range(4)]
-    late = [TakeBody(each.name, PosesInMemory(
-        each.trajectory, each.trajectory.stamps_ns + 80_000_000)) for each in bodies]
-    ((_, text),) = texts(take_of(*late))
-    assert all(each.name in text for each in bodies) and '80 ms' in text
-
-
-def test_stamps_of_a_simulation_are_of_another_clock():
-    made = body(noise_m=0.0002).trajectory
-    late = TakeBody('wand', PosesInMemory(made, made.stamps_ns + BEGIN_NS))
-    one, = found_in(take_of(late))
-    assert (one.code, one.bodies) == ('other clock', ('wand',)) and '1790000000 s' in one.text
 
 
 @pytest.mark.parametrize('change, severity, said', [
@@ -202,11 +180,6 @@ def test_damage_in_the_middle_is_not_called_the_end(tmp_path):
     severity, text = texts(load_take(tmp_path / 'take'))[0]
     assert severity is ERROR
     assert 'damaged in 1 place' in text and 'not closed' not in text
-
-
-def test_no_bodies_are_the_worst_finding():
-    severity, text = texts(take_of())[0]
-    assert severity is ERROR and 'no pose of any body' in text
 
 
 def test_warm_up_drift_is_measured_at_rest():

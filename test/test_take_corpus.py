@@ -235,6 +235,10 @@ def test_findings_name_how_far_a_body_moved_and_how_many_poses_of_all():
     assert placed.bodies == ('a', 'b') and '0.5 mm apart' in placed.text
     (ahead,) = found_in(CORPUS['ahead by half a minute'][0]())
     assert 'arrive up to 30.00 s before their stamp' in ahead.text
+    (late,) = found_in(take_of(*(arriving(body(n, **QUIET), 0.080) for n in 'ab')))
+    assert late.bodies == ('a', 'b') and '80 ms' in late.text
+    (other,) = found_in(CORPUS['an hour ahead'][0]())
+    assert '3600 s' in other.text
     (uncertain,) = found_in(CORPUS['uncertain stamps'][0]())
     assert 'uncertain by 2.4 ms, at times by 45.0 ms' in uncertain.text    # as the chart shows
 

@@ -16,6 +16,7 @@ import math
 from typing import Any, NamedTuple, Optional
 
 from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.core.status import StatusReport
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.takes.cdr import decode
 from optitrack_vrpn.takes.columns import TopicBatch
@@ -82,8 +83,8 @@ def read_run(parts: Iterable[Any]) -> GantryRun:
                     states.setdefault(node, []).append(_cycle(made))
                 else:
                     units.setdefault(node, {}).update({
-                        status['name']: pair['value'] for status in made['status'].values()
-                        for pair in status['values'].values() if pair['key'] == 'unit'})
+                        status['name']: values['unit'] for status in made['status'].values()
+                        if 'unit' in (values := StatusReport.decoded(status).values)})
             except (KeyError, ValueError):      # KeyError: no readable definition
                 damaged += 1
     if not states:
