@@ -208,12 +208,13 @@ def test_a_long_recording_is_read_in_constant_memory(tmp_path):
     actions = list(played.read())
     writer, sink = tap(tmp_path / 'long.mcap')
     sink.tap('vrpn/begin', b'', 0, 5, '10.0.0.2', '10.0.0.1')
-    count = 0
-    while count < 40_000:
-        for action in actions if not count else actions[-500:]:
-            sink.tap(f'vrpn/{action.kind}', action.data, count * 10**6, 5, '10.0.0.2', '10.0.0.1')
+    count = size = 0
+    while size < 80e6:
+        for action in actions[-500:] if count else actions[:500]:
+            data = action.data * (100 if action.kind == 'udp' else 1)
+            sink.tap(f'vrpn/{action.kind}', data, count * 10**6, 5, '10.0.0.2', '10.0.0.1')
             writer.tick(count * 10**6 + 1)
-            count += 1
+            count, size = count + 1, size + len(data)
     writer.close()
     tracemalloc.start()
     try:

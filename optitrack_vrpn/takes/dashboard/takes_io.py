@@ -41,6 +41,8 @@ class Takes:
         self.folder = folder
         self._changed = changed
         self._active: dict[str, Any] = {}
+        #: Folders of takes that were being recorded, until they are closed.
+        self._open: set[str] = set()
         self._reporting = asyncio.Lock()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._rows: list[dict[str, Any]] = []
@@ -100,12 +102,15 @@ class Takes:
                         and not folder.name.startswith('.') and any(folder.glob('*.mcap'))]
             rows.sort(key=lambda row: -row['time'])
             self._rows = rows[:_MOST]
-        before = self._active
+            for row in rows:
+                if row['closed'] and row['folder'] in self._open:
+                    self._open.discard(row['folder'])
+                    task = asyncio.ensure_future(self.report(row['folder']))
+                    self._tasks.add(task)
+                    task.add_done_callback(self._tasks.discard)
         self._active = next((row for row in self._rows[:1] if recording and not row['closed']), {})
-        if before and not recording:
-            task = asyncio.ensure_future(self.report(before['folder']))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+        if self._active:
+            self._open.add(self._active['folder'])
 
     def status(self) -> dict[str, Any]:
         """Describe the recording and the takes for the page."""
