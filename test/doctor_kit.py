@@ -56,7 +56,7 @@ def examine(capsys):
 
     It is given a port, or a server that runs meanwhile.
     """
-    def run(target, *arguments, server='127.0.0.1', timeout=3.0, seconds=0.3):
+    def run(target, *arguments, server='127.0.0.1', timeout=3.0, seconds=1.0):
         capsys.readouterr()
         began = time.monotonic()
         with contextlib.nullcontext(target) if isinstance(target, int) else target:
