@@ -80,6 +80,7 @@ def test_a_wrong_option_is_one_line(name, monkeypatch, capsys):
     ('parameters --node gantry_control', "did you mean 'gantry_controller'?"),
     ('export take -o x --formt csv', "there is no option --formt; did you mean '--format'?"),
     ('topics /a /b', "there is one argument too many: '/b'"),
+    ('report take --rpe-seconds -1', '--rpe-seconds'), ('report take --max-offset nan', 'nan'),
     ("record -o x --topic ''", 'contains an empty pattern'),
     ('record -o x --bodies a,,b', 'contains an empty pattern'),
     ('report', 'required: ')])

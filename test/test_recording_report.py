@@ -97,14 +97,6 @@ def test_as_few_poses_as_possible_are_left_out(stamps):
         if any(part == tuple(sorted(set(part))) for part in combinations(stamps, size)))
 
 
-@pytest.mark.parametrize('arguments', [
-    ['--rpe-seconds', '-1'], ['--max-offset', 'nan'], ['--max-offset', '-3']])
-def test_times_that_are_none_are_refused(arguments, capsys):
-    with pytest.raises(SystemExit) as ended:
-        report_command.main(['take', *arguments])
-    assert ended.value.code == USAGE
-
-
 def page_of(tmp_path, capsys, *arguments):
     code = report_command.main([*map(str, arguments), '-o', str(tmp_path / 'r.html')])
     assert code == 0, capsys.readouterr().err
