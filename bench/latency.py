@@ -281,6 +281,8 @@ def main():
     # Ended from outside, it ends its processes too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     before = load()
+    if RUNS != 'compiled':
+        print(f'the node runs {RUNS}: start this by make bench', file=sys.stderr)
     bridges = list(arguments.bridges)
     if arguments.before:
         arguments.before = arguments.before.resolve()
