@@ -29,7 +29,7 @@ import sys
 import tempfile
 import time
 
-from latency import Child, DOCS, environment
+from latency import Child, DOCS, environment, load, RUNS
 from latency_bridges import command_of
 from latency_tables import percentile, write_block
 
@@ -48,7 +48,8 @@ PARTS = {part: tuple(modules.split()) for part, modules in {
 _PART_OF = {module: part for part, modules in PARTS.items() for module in modules}
 _MIDDLEWARE = re.compile(r'lib(rmw|rcl|fast|dds)|_rclpy')
 _COMPILED = re.compile(r'CPy(?:Def|Py)_(\w+)')
-ROWS = (*PARTS, 'interpreter', 'middleware', 'threads of DDS', 'executor, ticker')
+ROWS = (*PARTS, 'garbage collection', 'interpreter', 'middleware', 'threads of DDS',
+        'executor, ticker')
 GROUPS = (('half of the poses', 0.25, 0.75), ('1 % latest', 0.99, 1.0), ('0.1 %', 0.999, 1.0))
 WAITS = ('until it is woken', 'waits for a processor', 'works', 'waits for a lock', 'subscriber')
 
@@ -96,6 +97,8 @@ def script(file, fields):
 def part_of(stack):
     """Find the part of a sample by its stack, of (function, file), innermost first."""
     for function, file in stack:
+        if function.startswith('gc_collect'):
+            return 'garbage collection'
         if _MIDDLEWARE.search(os.path.basename(file)):
             return 'middleware'
         found = _COMPILED.match(function)
@@ -258,6 +261,8 @@ def measure(bridge, bodies, rate, seconds, variables):
             'preempted': spent[client][2] / seconds,
             'other sleeps': sum(
                 one[1] for tid, one in spent.items() if tid != client) / seconds,
+            'heartbeats': sum(
+                one[1] for one in spent.values() if one[3].startswith('dds.ev')) / seconds,
             'waits': waits([one for one in traced if changes and
                             changes[0][0] < one[0] and one[1] < changes[-1][0]], changes)}
 
@@ -296,7 +301,8 @@ def tables(found, points, bridges):
                 figure.format(median(each, key) / 1e3) for each in turns) + ' |')
         for name, key in (('sleeps of the thread with the poses, a frame', 'sleeps'),
                           ('its preemptions, a second', 'preempted'),
-                          ('sleeps of all other threads, a second', 'other sleeps')):
+                          ('sleeps of all other threads, a second', 'other sleeps'),
+                          ("those of DDS's thread of heartbeats", 'heartbeats')):
             lines.append(f'| {name} | ' + ' | '.join(
                 f'{median(each, key):.1f}' for each in turns) + ' |')
         lines += ['', '| us of a pose, mean | bridge | all | ' + ' | '.join(WAITS) + ' |',
@@ -316,13 +322,13 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--points', nargs='+', default=['1x240', '20x240'], metavar='BODIESxHZ')
     parser.add_argument('--bridges', nargs='+', help='of those of latency.py', default=[
-        'calm floor poses', 'calm floor', 'node poses', 'node'])
+        'calm floor', 'node', 'calm floor poses', 'node poses'])
     parser.add_argument('--seconds', type=float, default=4.0, help='of each of three recordings')
     parser.add_argument('--turns', type=int, default=3)
     parser.add_argument('--write-docs', action='store_true', help='renew the page')
     arguments = parser.parse_args()
     points = [tuple(map(int, point.split('x'))) for point in arguments.points]
-    variables, found = environment(), {}
+    variables, found, before = environment(), {}, load()
     for turn in range(arguments.turns):
         for bodies, rate in points:
             for bridge in arguments.bridges[::1 if turn % 2 == 0 else -1]:
@@ -331,7 +337,9 @@ def main():
                 print(f'{turn + 1}/{arguments.turns} {bodies} x {rate} {bridge}: '
                       f'{figures["cpu"]:.1f} us a pose, {figures["samples"]} samples',
                       file=sys.stderr, flush=True)
-    text = tables(found, points, arguments.bridges)
+    text = (f'Node {RUNS}, {os.cpu_count()} cores, {arguments.turns} turns of '
+            f'{arguments.seconds:g} s; load before: {before:.1f}\n\n'
+            + tables(found, points, arguments.bridges))
     print(text)
     if arguments.write_docs:
         write_block(DOCS, 'trace', text)
