@@ -73,12 +73,12 @@ class Published:
                 self._tf.publish(TFMessage(transforms=[one]))
 
 
-def run(work):
+def run(work, timeout_s=60.0):
     """Run a coroutine function with a session, in bounded time."""
     async def inside():
         jar = aiohttp.CookieJar(unsafe=True)    # also for addresses without a name
         async with aiohttp.ClientSession(cookie_jar=jar) as session:
-            return await asyncio.wait_for(work(session), 60.0)
+            return await asyncio.wait_for(work(session), timeout_s)
     return asyncio.run(inside())
 
 

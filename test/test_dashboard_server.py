@@ -251,36 +251,32 @@ def test_record_starts_the_recorder_alone_is_shown_to_all_and_the_take_is_assess
 
     async def work(session):
         async with connect(session, served) as first, connect(session, served) as second:
+            async def both(wanted, other=None):
+                """Wait for both pages: one that is not read is cut."""
+                return await asyncio.gather(until(first, wanted), until(second, other or wanted))
+
             record = {'type': 'record', 'id': 'r', 'on': True, 'session': 'a/../b', 'by': 'Ada'}
             await first.send_json(record)
             refused = await until(first, lambda one: one['id'] == 'r', 'refused')
             assert 'record --control' in refused['text']
-            folder = (await until(first, lambda one: True))['recording']['folder']
-            with Observer() as observer, \
-                    NodeProcess('-p', f'port:={free_port()}', '-p', 'autostart:=true'), \
-                    NodeProcess('--control', '-o', folder, tool='record', ros=False) as recorder:
-                latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-                bridge = observer.node.create_publisher(
-                    DiagnosticStatus, '/armed_vehicles', latched)
-                await asyncio.gather(*(until(page, lambda one: sorted(
-                    system['state'] for system in one['control']['systems']) == [
-                        'active', 'inactive']) for page in (first, second)))
+            folder = (await both(lambda one: True))[0]['recording']['folder']
+            with NodeProcess('--control', '-o', folder, tool='record', ros=False) as recorder:
+                await both(lambda one: sorted(system['state'] for system in one['control'][
+                    'systems']) == ['active', 'inactive'])
                 await first.send_json(record)
-                active, _ = await asyncio.gather(*(until(page, lambda one: one['recording'][
-                    'active'] and one['recording']['active']['seconds'] > 3.0)
-                    for page in (first, second)))
+                active, _ = await both(lambda one: one['recording']['active'] and one[
+                    'recording']['active']['seconds'] > 3.0)
                 name = active['recording']['active']['name']
                 assert re.fullmatch(r'a_+\.*_*b_\d{8}-\d{6}', name), name
                 sent, = active['control']['commands']
                 assert sent['by'].startswith('Ada (')
                 bridge.publish(DiagnosticStatus(name='/bridge', hardware_id='cf1', values=[
                     KeyValue(key='armed', value='true'), KeyValue(key='stop', value='refused')]))
-                await until(second, lambda one: one['control']['armed'])    # of no concern to it
+                await both(lambda one: one['control']['armed'])    # of no concern to it
                 await second.send_json({**record, 'on': False})
-                found, _ = await asyncio.gather(
-                    until(first, lambda one: one['recording']['takes']
-                          and one['recording']['takes'][0]['level']),
-                    until(second, lambda one: one['recording']['takes']))
+                found, _ = await both(
+                    lambda one: one['recording']['takes'] and one['recording']['takes'][0][
+                        'level'], lambda one: one['recording']['takes'])
                 assert found['recording']['recorder'] == 'inactive'
                 assert [[answer['system'] for answer in command['answers']]
                         for command in found['control']['commands']] == [['recorder']] * 2
@@ -296,4 +292,9 @@ def test_record_starts_the_recorder_alone_is_shown_to_all_and_the_take_is_assess
                 digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
                 assert (policy['default-src'], policy['script-src']) == (
                     "'none'", f"'sha256-{digest}'")
-    run(work)
+
+    with Observer() as observer, \
+            NodeProcess('-p', f'port:={free_port()}', '-p', 'autostart:=true'):
+        latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+        bridge = observer.node.create_publisher(DiagnosticStatus, '/armed_vehicles', latched)
+        run(work, 100.0)
