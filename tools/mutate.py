@@ -167,6 +167,8 @@ ROWS = (
      FINDINGS),
     (REASONS, 'what in body.lacking', 'False', 'test/test_pipeline_motion.py'),
     (FACTS, 'self.facts.lossy or (', 'False or (', LOSS),
+    ('telling/doctor/stream.py', 'not self._pipeline.clock_status().withheld', 'True',
+     'test/test_doctor_watch.py -k queued'),
     ('drivers/vrpn/driver.py', 'self.known.senders[event.sender] = True', 'pass',
      f'{DRIVERS} -k facts'),
     ('drivers/natnet/driver.py', 'self.known.up_axis = self._watch.up_axis', 'pass',

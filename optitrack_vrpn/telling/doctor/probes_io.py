@@ -115,7 +115,7 @@ def listen(
     """
     Receive with the node's client and pipeline.
 
-    :param seconds: time to receive after the first pose (s).
+    :param seconds: time to receive after the first pose that is not withheld (s).
     :param timeout_s: timeout of the connection (s).
     :param lift_s: time after that in which the user lifts a body (s); 0 for none.
     :param on_lift: called when that time begins.
@@ -134,7 +134,10 @@ def listen(
                 stream.stalled_s = max(
                     stream.stalled_s, (now_ns - before_ns) / NS_PER_S - _TICK_S)
                 watch.tick(now_ns)
-                received_s = _seconds(watch.first_pose_ns, now_ns)
+                # What the server queued before the connection is withheld at first. Chosen: so
+                # long (s) at most it does not count.
+                received_s = max(
+                    _seconds(watch.taken_ns, now_ns), _seconds(watch.first_pose_ns, now_ns) - 2.0)
                 if received_s >= seconds and lift_s and not watch.lifting:
                     watch.begin_lift()
                     on_lift()

@@ -270,6 +270,7 @@ class Watch:
     :param stream: receives the results.
     :ivar first_pose_ns: arrival of the first pose (ns).
     :ivar last_pose_ns: arrival of the last (ns).
+    :ivar taken_ns: since when poses are not withheld for their freshness (ns).
     :ivar lifting: whether displacements are measured.
     """
 
@@ -277,10 +278,12 @@ class Watch:
         self._stream = stream
         self.first_pose_ns: Optional[int] = None
         self.last_pose_ns = 0
+        self.taken_ns: Optional[int] = None
         self.lifting = False
         # Chosen: silence (s) that makes a body STALE here; the node's 0.1 s is within the delays
         # of a busy computer that runs the doctor.
         self._pipeline = Pipeline(PipelineConfig(body=BodyConfig(stale_min_s=0.5)))
+        self._pipeline.reconnected()    # as the node does before its first connection
         self._observation = Observation(500)    # bodies, as many as the node has
         self._twins = Twins()
         self._from: dict[str, Vector] = {}
@@ -317,6 +320,9 @@ class Watch:
     def tick(self, now_ns: int) -> None:
         """Detect silent bodies; call it ten times a second, like the node."""
         self._pipeline.tick(now_ns)
+        if self.taken_ns is None and self.first_pose_ns is not None and (
+                not self._pipeline.clock_status().withheld):
+            self.taken_ns = now_ns
         self._twins.update(self._pipeline.bodies, now_ns)
         self._note_changes()
         for channel in self._pipeline.bodies:
