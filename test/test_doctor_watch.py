@@ -228,4 +228,4 @@ def test_what_the_server_had_queued_is_no_time_of_observation():
         watch.tick(now_ns)
         taken.setdefault(watch.taken_ns, sent)
     assert watch.first_pose_ns < 10**15 + 10**9
-    assert list(taken)[0] is None and 10**15 + 10**9 < watch.taken_ns
+    assert next(iter(taken)) is None and 10**15 + 10**9 < watch.taken_ns

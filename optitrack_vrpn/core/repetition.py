@@ -1,11 +1,12 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Repetitions that a log leaves out; no other file suppresses repetition.
+Repetitions that a log leaves out.
 
-Components report what is, as often as they like. Three rules decide what is written: an event is
-written once in a few seconds, a change of the connection once per outage, and a problem when it
-begins and when it ends.
+Three rules decide what is written: an event is written once in a few seconds, a change of the
+connection once per outage, and a problem when it begins and when it ends. What the table of rules
+tells, and the state of the connection, is reported as often as it is looked at; drivers and the
+clock report other events once per connection, so that they cost nothing with each frame.
 """
 
 from collections.abc import Hashable, Mapping
