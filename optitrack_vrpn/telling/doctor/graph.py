@@ -19,7 +19,7 @@ from optitrack_vrpn.telling.conditions import USUAL_AGE_S
 from optitrack_vrpn.telling.doctor.reach import check_absence, no_node
 from optitrack_vrpn.telling.doctor.results import Graph, Mismatch, ProbeResults, RunningNode
 from optitrack_vrpn.telling.doctor.stream import check_axes
-from optitrack_vrpn.telling.rules import ONE_NAME, ONE_TOPIC
+from optitrack_vrpn.telling.rules import ONE_NAME, ONE_TOPIC, TWO_PARENTS
 
 #: Chosen: names in one line.
 _SHOWN = 4
@@ -253,9 +253,7 @@ def check_frames(probed: ProbeResults) -> CheckResult:
         return repr(printable(parent, 60)) + (f' (of {own[parent]})' if parent in own else '')
     lines = [f'frame {printable(frame, 60)!r} has two parents: '
              f'{" and ".join(map(named, found[:_SHOWN]))}' for frame, found in parents.items()]
-    return warn('frames', joined(lines), 'TF is a tree, so that its readers get one or the other '
-                'by chance: remove tf from outputs, name the frame otherwise (frames.body, '
-                'bodies.NAME.frame), or end the other publisher', frames=len(parents))
+    return warn('frames', joined(lines), TWO_PARENTS.remedy, frames=len(parents))
 
 
 def _check_selection(
