@@ -91,6 +91,7 @@ def test_a_stop_to_all_silences_no_armed_vehicle_until_its_bridge_is_dead(tmp_pa
             time.sleep(0.5)
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize('end, rounds', [(signal.SIGINT, 3), (signal.SIGKILL, 2)])
 def test_a_second_node_with_other_axes_comes_and_goes_unnoticed(tmp_path, end, rounds):
     """Before: a pose 4.2 m and 90 degrees wrong, with a reset, or 10 s without poses."""

@@ -28,7 +28,7 @@ def test_the_latency_is_the_delay_of_the_simulator(tmp_path, capsys, protocol):
     found = json.loads(capsys.readouterr().out)
     # With NatNet stamps are exposures, whatever is in force, and no parameter is proposed.
     expected = DELAY if protocol == 'vrpn' else IN_FORCE
-    assert found['refused'] == []
+    assert found['refused'] == [], found['reasons']
     assert found['latency_ms']['value'] == pytest.approx(expected, abs=0.2)
     assert ('stamps.latency_ms' in found['parameters']) == (protocol == 'vrpn')
     model = ImuModel()

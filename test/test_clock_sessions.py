@@ -51,7 +51,8 @@ def test_nothing_arrives_before_it_is_sent():
         assert len(frames.arrival) == len(frames.sender) == len(frames.judged)
 
 
-@pytest.mark.slow
+@pytest.mark.computes
+@pytest.mark.timeout(300)
 def test_a_short_bench_prints_its_tables():
     done = subprocess.run(
         [sys.executable, str(BENCH / 'clock.py'), '--seconds', '30', '--only', 'wired 240',

@@ -204,13 +204,13 @@ def test_a_signal_at_any_moment_leaves_no_process():
     generator = random.Random(20261128)
     for _ in range(24):
         number = generator.choice([signal.SIGINT, signal.SIGTERM])
-        process = start_tool('demo', '--seconds', '60', *generator.choice([(), ('--web',)]))
+        process = start_tool('demo', '--seconds', '600', *generator.choice([(), ('--web',)]))
         # Before that, Python ends by itself: test_commands.py has those moments.
         wait_until(partial(has_handler, process.pid, signal.SIGTERM))
         time.sleep(generator.choice([0.1, 1.0, 3.0]) * generator.random())
         children = children_of(process.pid)
         process.send_signal(number)
-        output, error = process.communicate(timeout=20)
+        output, error = process.communicate(timeout=100)
         assert gone(children)
         assert process.returncode in (128 + number, -number), (output, error)
         assert 'Traceback' not in error and 'Exception' not in error, error

@@ -230,6 +230,7 @@ def test_a_command_to_an_axis_aborts_its_goal(interruption, text):
 
 @pytest.mark.ros
 @pytest.mark.network
+@pytest.mark.timed
 def test_calibrate_measures_what_the_mocap_saw_of_the_way(observer, console, tmp_path):
     (tmp_path / 'm.yaml').write_text(
         'rate_hz: 500\naxes: [{name: x, steps_per_unit: 1000, kind: rotary, max_velocity: 20, '

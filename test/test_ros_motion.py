@@ -100,14 +100,15 @@ def test_covariance_of_a_resting_body_is_learned(world, node_of, user):
     np.testing.assert_allclose(deviations[3:], np.radians(0.1), rtol=0.3)
 
 
-def test_motion_without_subscribers_is_not_computed(node_of, motive, observer):
-    here = node_of(motive, outputs=['pose', 'odom'])
+def test_motion_without_subscribers_is_not_computed(world, node_of, observer):
+    # A name of its own: the user of all tests still listens to that of other tests.
+    here = node_of(world.motive(['alone']), outputs=['pose', 'odom'])
     made = here.node.pipelines
     wait_until(lambda: made and made[0].bodies, what='a body')
     channel = made[0].bodies[0]
     wait_until(lambda: channel.published, what='publishers')
     assert not channel.wants_motion
-    topic = observer.listen(Odometry, '/wand/odom', 100)
+    topic = observer.listen(Odometry, '/alone/odom', 100)
     topic.wait(1)
     assert channel.wants_motion
     observer.node.destroy_subscription(topic.subscription)
