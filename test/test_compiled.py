@@ -11,6 +11,7 @@ import subprocess
 import sys
 from unittest import mock
 
+import optitrack_vrpn
 from optitrack_vrpn import RUNS
 import pytest
 
@@ -106,6 +107,17 @@ def test_no_compiled_module_calculates_with_two_sums():
     assert not [f'{name}:{node.lineno}' for name in compiled_modules()
                 for node in ast.walk(ast.parse((ROOT / name).read_text()))
                 if isinstance(node, ast.BinOp) and is_sum(node.left) and is_sum(node.right)]
+
+
+@pytest.mark.skipif(
+    ROOT in Path(optitrack_vrpn.__file__).parents and 'installed' not in optitrack_vrpn.__file__,
+    reason='needs the installed package: make test')
+def test_the_installed_package_is_compiled_where_a_compiler_is():
+    """An error of mypyc alone would otherwise skip every test of the compiled package."""
+    pytest.importorskip('mypyc')
+    if shutil.which(os.environ.get('CC') or 'cc') and os.environ.get(
+            'OPTITRACK_VRPN_COMPILE') != '0':
+        assert RUNS == 'compiled'
 
 
 @pytest.mark.skipif(RUNS != 'compiled', reason='needs the installed package: make test')

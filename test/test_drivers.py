@@ -64,15 +64,25 @@ def test_a_capture_gives_its_poses_with_every_bit(name):
         (row.body, row.sender_time_ns, row.vector, row.quat_xyzw) for row in expected]
 
 
-@pytest.mark.parametrize(('udp', 'changes_way', 'datagrams', 'by_tcp'), [
-    (HERE, True, 0, True), (HERE, True, 1, False), (HERE, False, 0, False),
-    (None, True, 0, False)])
-def test_a_connect_back_without_datagrams_is_followed_by_poses_by_tcp(
-        udp, changes_way, datagrams, by_tcp):
+@pytest.mark.parametrize(('udp', 'changes_way', 'datagrams', 'datagrams_next'), [
+    (HERE, True, 0, False), (HERE, True, 1, None), (HERE, False, 0, None),
+    (None, True, 0, True), (None, False, 0, None)])
+def test_a_connection_without_a_pose_is_followed_by_one_of_the_other_way(
+        udp, changes_way, datagrams, datagrams_next):
     driver = greeted(udp=udp, changes_way=changes_way)
     for _ in range(datagrams):
         driver.feed('vrpn/udp', b'', 0)
-    assert ('poses by TCP' in driver.give_up('no pose')) is by_tcp is driver.no_datagram
+    assert ('poses by TCP' in driver.give_up('no pose')) is (datagrams_next is False)
+    assert driver.datagrams_next is datagrams_next
+
+
+def test_a_connection_whose_poses_came_by_tcp_is_followed_by_one_of_its_kind():
+    driver = VrpnDriver('192.0.2.1', changes_way=True)
+    (session,) = sessions.sessions('tcp_only')
+    for action in session.server_actions:
+        driver.feed(f'vrpn/{action.kind}', action.data, action.time_ns)
+    driver.give_up('no pose for 10 s')
+    assert driver.datagrams_next is None
 
 
 def test_names_are_asked_for_once_a_second_until_they_answer_and_five_times_at_most():

@@ -82,6 +82,14 @@ def test_what_is_not_yaml_is_one_error(text):
         parse_yaml(text, 'a.yaml')
 
 
+@pytest.mark.parametrize('text', ['a: &x\n  b: *x\n', '- &y [1, {c: *y}]\n'])
+def test_what_contains_itself_is_one_error_with_its_line(text):
+    for parse in (parse_yaml, parse_parameter_file):
+        with pytest.raises(ConfigurationError, match='line 1: .* contains itself'):
+            parse(text, 'a.yaml')
+    assert parse_yaml('a: &x {b: 1}\nc: *x\nd: [*x, *x]\n', 'a.yaml')['d'] == [{'b': 1}] * 2
+
+
 def test_readers_of_the_package_refuse_a_key_twice(tmp_path):
     """Machine, axis table, calibration of a camera: each way to lose a limit or a sign."""
     file = tmp_path / 'x.yaml'

@@ -57,6 +57,7 @@ def _parse(
             root = loader.get_single_node()
             if root is None:
                 return None
+            _refuse_cycle(root, set(), set(), source)
             check(root, lambda node: loader.construct_object(node, deep=True))
             return loader.construct_document(root)
         finally:
@@ -73,6 +74,22 @@ def _reason(error: Exception) -> str:
         return ' '.join(str(error).split())
     tab = ': indent with spaces, not with tabs' if "'\\t'" in str(error.problem) else ''
     return f'line {error.problem_mark.line + 1}: {error.problem}{tab}'
+
+
+def _refuse_cycle(node: yaml.Node, above: set[int], done: set[int], source: str) -> None:
+    """Refuse a mapping or list that contains itself by an alias."""
+    if isinstance(node, yaml.ScalarNode) or id(node) in done:
+        return
+    if id(node) in above:
+        raise ConfigurationError(
+            f'{source}: line {node.start_mark.line + 1}: what begins here contains itself by an '
+            'alias (*): write it out')
+    above.add(id(node))
+    for item in node.value:
+        for child in item if isinstance(item, tuple) else (item,):
+            _refuse_cycle(child, above, done, source)
+    above.remove(id(node))
+    done.add(id(node))
 
 
 def _refuse_second(lines: dict[Any, int], key: Any, line: int, source: str) -> None:

@@ -70,7 +70,9 @@ class VrpnClient(ReconnectingClient):
                 LinkState.HANDSHAKING,
                 f'connected to {server[0]} port {server[1]}; waiting for VRPN')
             channels, address = [SocketChannel(TCP, tcp, stream=True)], None
-            if self._link.transport == 'udp' and self._takes_datagrams:
+            if self._link.transport == 'udp' and not self._takes_datagrams:
+                self._use_transport(TransportChoice('tcp', 'auto: no datagram arrived before'))
+            elif self._link.transport == 'udp':
                 udp = opened.enter_context(datagram_socket(local))
                 channels.append(SocketChannel(UDP, udp, full=LAST_OF_A_FRAME))
                 address = local, udp.getsockname()[1]
@@ -82,7 +84,8 @@ class VrpnClient(ReconnectingClient):
                     driver, channels, server, local, self._link, clock, self._sink, self._report,
                     self._unexpected_peer) as conversation:
                 yield conversation
-            self._takes_datagrams = self._takes_datagrams and not driver.no_datagram
+            if driver.datagrams_next is not None:
+                self._takes_datagrams = driver.datagrams_next
 
     def _connect(self, server: tuple[str, int]) -> socket.socket:
         """

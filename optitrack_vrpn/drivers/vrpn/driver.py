@@ -43,10 +43,11 @@ class VrpnDriver:
     :param udp: address and port that receive datagrams; None for poses by TCP.
     :param host_minus_arrival_ns: host clock minus the clock of ``now_ns`` (ns), for the time
         stamps of what is sent.
-    :param changes_way: whether a connection without any datagram is to be followed by one with
-        poses by TCP.
-    :ivar no_datagram: whether that applies: a firewall may admit the connection of the server and
-        drop UDP.
+    :param changes_way: whether a connection without a pose is to be followed by one of the other
+        way, UDP or TCP.
+    :ivar datagrams_next: whether the next connection takes poses by UDP; None as this one. A
+        firewall may admit the connection of the server and drop UDP; without a pose by TCP there
+        was nothing to drop.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class VrpnDriver:
         self.protocol = 'vrpn'
         self.actions: list[Action] = []
         self.next_due_ns = 0
-        self.no_datagram = False
+        self.datagrams_next: Optional[bool] = None
         self._server = server
         self._udp = udp
         self._changes_way = changes_way
@@ -201,12 +202,17 @@ class VrpnDriver:
         """
         Take note that the loop connects again, since no pose comes.
 
-        If no datagram arrived, the next conversation uses TCP for poses.
+        If no datagram arrived, the next conversation uses TCP for poses; if none came by TCP
+        either, it uses UDP again.
         """
-        if not self._changes_way or self._udp is None or self.connection.counters.datagrams:
+        counters = self.connection.counters
+        if not self._changes_way or counters.datagrams or counters.poses:
             return reason
-        self.no_datagram = True
-        return f'{reason}; no datagram arrived: poses by TCP (a firewall here may drop UDP)'
+        self.datagrams_next = self._udp is None
+        if self.datagrams_next:
+            return reason
+        return (f'{reason}; no datagram arrived: poses by TCP (a firewall here may drop UDP, or '
+                'the server has no pose to send)')
 
 
 def silent_greeting(server: str, waited_s: float, until_s: float) -> str:

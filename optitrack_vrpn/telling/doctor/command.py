@@ -320,9 +320,9 @@ def _beside(
 ) -> CheckResult:
     """Change the failure of a protocol if another one answers."""
     if answering and name not in answering:
-        return one._replace(
-            severity=WARN, found=f'{one.found}; {title(answering[0])} answers',
-            advice=f'{one.advice}; or keep protocol: {answering[0]}')
+        # One of several that the node tries (auto): usually the other is not switched on.
+        return skip(one.check, f'{title(name)} does not answer; the node uses '
+                    f'{title(answering[0])}')
     if others:
         return one._replace(
             found=f'{one.found}; {title(others[0])} answers',
