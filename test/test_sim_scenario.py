@@ -66,6 +66,7 @@ clock: {start: 5, skew_ppm: -3.5}
     ('faults: [{type: swap_labels, bodies: [a, b]}]\nbodies: [a]',
      ["faults[0].bodies: no body has the name 'b'; allowed: 'a'"]),
     ('natnet: {version: 4.1}', ['natnet.version is 4.1; it must be a string in quotes (2.7, ']),
+    ("server: {host: ''}", ['host is empty', '0.0.0.0 for every network']),
     ('- 1', ['some.yaml: a scenario is a mapping']),
     ('{{', ['some.yaml: is not YAML']),
 ])

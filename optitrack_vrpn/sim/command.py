@@ -196,7 +196,8 @@ def announce(server: MotiveSimServer) -> None:
     """Print where a server listens, and what it streams."""
     scenario = server.scenario
     reach = ('only this computer can connect; --host 0.0.0.0 admits others'
-             if server.host.startswith('127.') else 'any host that reaches it can connect')
+             if server.host == 'localhost' or server.host.startswith('127.') else
+             'any host that reaches it can connect')
     names = [body.name for body in scenario.bodies]
     shown = ', '.join(map(repr, names[:5])) + (', ...' if len(names) > 5 else '')
     count = f'{len(names)} {"body" if len(names) == 1 else "bodies"}'

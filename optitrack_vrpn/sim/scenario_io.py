@@ -119,6 +119,16 @@ class Server:
     firewall: bool = setting(
         False, doc="as if the clients' firewalls dropped every connect-back until that timeout")
 
+    def check(self) -> None:
+        """
+        Check the host.
+
+        :raises ConfigurationError: if it is empty, which would be every network.
+        """
+        if not self.host.strip():
+            raise ConfigurationError(
+                'host is empty; allowed: a local IPv4 address; 0.0.0.0 for every network')
+
 
 #: A section for each protocol whose server in the simulator has settings, named after it.
 _SECTIONS: Any = make_dataclass('Sections', [
