@@ -16,9 +16,10 @@ from optitrack_vrpn.takes.evaluate.evaluation_rules import (
 from optitrack_vrpn.takes.trajectory import Floats, Trajectory
 from optitrack_vrpn.telling.findings import Finding
 
-#: Median error of the turns, as a fraction of them, of an estimate that is read wrongly, and how
-#: much smaller it is where the reading is right. Chosen: noise of 0.2 degrees gives 0.03.
-_MISFIT, _BETTER = 0.25, 0.33
+#: Median error of the turns, as a fraction of them, from which other readings are tried, and how
+#: much smaller it must be with one of them. Chosen: noise of 0.2 degrees gives 0.03, and a body
+#: that turns about nearly one axis 0.15 in a wrong reading.
+_MISFIT, _BETTER = 0.05, 0.33
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +106,7 @@ def _reading(
     fits: list[tuple[float, str, HandEye]] = []
     for text, changed in readings.items():
         hand_eye = estimate_hand_eye(reference, changed, offset_ns, refine_offset=False)
-        if hand_eye.misfit < min(_MISFIT, _BETTER * as_it_is.misfit):
+        if hand_eye.misfit < _BETTER * as_it_is.misfit:
             fits.append((relative_error(*associate(
                 reference, changed.shifted(hand_eye.offset_ns),
                 (hand_eye.rotation, hand_eye.translation)), 1.0).translation.median, text,
