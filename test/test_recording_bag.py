@@ -235,6 +235,17 @@ def test_a_file_cut_in_its_index_is_repaired_without_loss(tmp_path, cut, filled)
     assert by_mcap(writer.path) == whole
 
 
+def test_what_a_cut_recording_counted_is_told_and_kept_by_its_repair(tmp_path):
+    writer = write_poses(tmp_path / 'take', some_poses(60_000))
+    content = writer.path.read_bytes()
+    writer.path.write_bytes(content[:len(content) // 2])
+    repair = recover(tmp_path / 'take')[1]
+    assert 0 < repair.messages < 60_000
+    told = f'{60_000 - repair.messages} of the 60000 messages that its metadata.yaml counted'
+    assert told in repair.lost
+    assert told in ' '.join((tmp_path / 'take' / 'metadata.yaml').read_text().split())
+
+
 def test_a_recording_in_progress_is_not_repaired(tmp_path):
     writer = write_poses(tmp_path / 'take', some_poses(3), close=False)
     writer.flush()

@@ -319,9 +319,10 @@ class _Parts:
         if not torn:
             yield from self._filled(0)
         if not closed:
-            missing = ('up to a second at its end is missing' if self._library.startswith(LIBRARY)
-                       else 'what its recorder had not written yet is missing, with ros2 bag up '
-                       'to minutes')
+            missing = (
+                'up to a second at its end is missing, more if the file was cut later'
+                if self._library.startswith(LIBRARY) else
+                'what its recorder had not written yet is missing, with ros2 bag up to minutes')
             yield mcap.Cut(torn[0] if torn else end, f'it was not closed: {missing}' + (
                 f', and the last {end - torn[0]} bytes are no whole record' if torn else ''))
             return

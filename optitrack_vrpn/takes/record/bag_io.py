@@ -328,6 +328,7 @@ def recover(
     :raises ConfigurationError: if it is not an MCAP file or the copy cannot be created.
     """
     source = find_file(path, '.mcap')
+    stated, _ = stated_messages(source, [source])
     _, absent = stated_messages(path, [source])
     gone = f'{", ".join(absent)}, which metadata.yaml lists, is not there' if absent else ''
     described = (source.parent / 'metadata.yaml').is_file()
@@ -342,14 +343,18 @@ def recover(
                 writer = BagWriter(Path(scratch) / (source.stem if is_bag else source.name))
                 reason, lost = _copy(source, writer, progress)
                 reason = reason or 'its index or metadata.yaml is missing'
-                writer.close({'recovered': reason})
+                counted = (f'{stated - writer.messages} of the {stated} messages that its '
+                           'metadata.yaml counted are missing'
+                           if stated > writer.messages else '')
+                writer.close({'recovered': '; '.join(filter(None, (reason, counted)))})
                 source.rename(source.with_suffix('.mcap.broken'))
                 writer.path.rename(source)
                 if is_bag and not is_split(source.parent):
                     (writer.folder / 'metadata.yaml').replace(source.parent / 'metadata.yaml')
     except OSError as error:
         raise ConfigurationError(f'cannot repair {source}: {error.strerror or error}') from None
-    return source, Repair(writer.messages, reason, '; '.join(filter(None, (lost, gone))))
+    return source, Repair(
+        writer.messages, reason, '; '.join(filter(None, (lost, counted, gone))))
 
 
 def _is_complete(file: IO[bytes], source: Path) -> bool:
