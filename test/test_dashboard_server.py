@@ -275,9 +275,9 @@ def test_record_starts_the_recorder_alone_is_shown_to_all_and_the_take_is_assess
                 await both(lambda one: one['control']['armed'])    # of no concern to it
                 await second.send_json({**record, 'on': False})
                 found, _ = await both(
-                    lambda one: one['recording']['takes'] and one['recording']['takes'][0][
-                        'level'], lambda one: one['recording']['takes'])
-                assert found['recording']['recorder'] == 'inactive'
+                    lambda one: one['recording']['recorder'] == 'inactive' and one['recording'][
+                        'takes'] and one['recording']['takes'][0]['level'],
+                    lambda one: one['recording']['takes'])
                 assert [[answer['system'] for answer in command['answers']]
                         for command in found['control']['commands']] == [['recorder']] * 2
                 assert 'active' in [one['state'] for one in found['control']['systems']]

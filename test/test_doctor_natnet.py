@@ -104,7 +104,8 @@ def test_the_protocol_that_the_server_does_not_speak_is_judged_by_what_was_asked
             timeout=0.5)
     assert {check: result.level(check) for check in levels} == levels
     assert not said or said[1] in f'{result.found(said[0])} {result.advice(said[0])}'
-    assert result.code == (2 if 'FAIL' in levels.values() else 0)
+    # A busy machine may have warnings of its own.
+    assert (result.code == 2) is ('FAIL' in levels.values())
 
 
 @network
