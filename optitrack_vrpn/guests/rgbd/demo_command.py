@@ -22,7 +22,7 @@ from optitrack_vrpn.cli.command_io import command, loading
 from optitrack_vrpn.cli.files_io import add_force, check_output, whole_file
 from optitrack_vrpn.cli.terminal_io import Screen
 from optitrack_vrpn.core.errors import ConfigurationError, TransportError
-from optitrack_vrpn.guests.rgbd.demo_view import HEAD, line, most_error, mount_error, summary
+from optitrack_vrpn.guests.rgbd.demo_view import HEAD, line, MOST_ERROR, mount_error, summary
 from optitrack_vrpn.guests.rgbd.room import TRAJECTORIES
 from optitrack_vrpn.guests.rgbd.settings import SimSettings
 from optitrack_vrpn.sim.demo.child_io import addresses_of, Child, isolated, start_tool
@@ -196,7 +196,7 @@ def evaluate(
     with whole_file(arguments.output, OWN, (), arguments.force) as report:
         report.write_text(text, encoding='utf-8')
     print(f'report        {arguments.output}: both paths and the errors over time')
-    most = most_error(found)
+    most = MOST_ERROR
     error = mount_error(found, truth)
     if arguments.trajectory == 'calibration' and (
             error.millimetres > most.millimetres or error.degrees > most.degrees):
