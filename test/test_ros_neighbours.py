@@ -87,6 +87,18 @@ def test_another_node_on_a_pose_topic_is_reported_once(motive, console, looks):
         assert 'publishes on' not in console.unread()
 
 
+def test_what_was_found_in_the_graph_does_not_outlast_a_configuration(
+        user, motive, monkeypatch):
+    monkeypatch.setattr(ConflictingPublishers, 'turn', lambda self, now_ns: None)
+    with NodeHere(parameters(motive('wand'))) as here:
+        assert user.transition('configure')
+        here.node._status.graph.sharing = {'/other': '/wand/pose'}
+        here.node._status.graph.unmatched = ('bodies.allow: nothing is called cart',)
+        assert user.transition('cleanup') and user.transition('configure')
+        graph = here.node._status.graph
+        assert graph.name == '/optitrack_vrpn' and not graph.sharing and not graph.unmatched
+
+
 def test_nodes_in_namespaces_of_their_own_have_nothing_in_common(motive, console, looks):
     port = motive('wand')
     more = {'autostart': True, 'frames.body': 'lab_{body}', 'frames.body_ned': 'lab_{body}_ned'}

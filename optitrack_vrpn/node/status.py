@@ -192,7 +192,7 @@ class StatusReporter:
         self._twins = Twins()
         self.graph = GraphFacts(node.get_fully_qualified_name())
         self._sources: Optional[_Sources] = None
-        #: Tells the statuses of this node from those of another one with its bodies.
+        #: Distinguishes the statuses of this node from those of another one with its bodies.
         self._session = secrets.token_hex(4)
         self.active = False
         self.latency = LatencyStatistics()
@@ -214,6 +214,8 @@ class StatusReporter:
     ) -> None:
         """Set the sources of the reports, with the lock held."""
         self._sources = _Sources(node, backend, pipeline, publishers)
+        # Topics, frames and names of bodies can be others than in the configuration before.
+        self.graph = GraphFacts(self.graph.name)
 
     def measure(
         self, samples: Sequence[Sample], arrival_ns: int, host_minus_arrival_ns: int,

@@ -149,7 +149,6 @@ class Supervision:
         """Start the ticker thread."""
         self._pipeline = pipeline
         self._publishers = publishers
-        self._status.graph.unmatched = ()    # those of the settings before
         self._accept_services = AcceptServices(self._node, self._lock, pipeline)
         # Chosen: period (s). New bodies wake the thread, so it only delays the detection of
         # silence.

@@ -1,13 +1,13 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Judge once, from the first frames of a body, whether a sender's times tell when they were taken.
+Judge once, from the first frames of a body, whether a sender's times show when they were taken.
 
 Cameras run at a constant rate, so that intervals are whole frames. Where the sender's clock ticks
 at half a frame or more, or its times jitter by more than a frame, arrivals that keep the rate
-better tell more. Ticks show in the intervals of the times, less whole frames; in times that repeat
-for different poses; or in arrivals of another interval (240 Hz in ticks of 4 ms with losses looks
-like 250 Hz).
+better are more exact. Ticks show in the intervals of the times, less whole frames; in times that
+repeat for different poses; or in arrivals of another interval (240 Hz in ticks of 4 ms with losses
+looks like 250 Hz).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from optitrack_vrpn.stream.clock.limits import JUDGED, PACE, RESOLUTION_NS, SECO
 
 class Judgement(NamedTuple):
     """
-    What the sender's times are worth.
+    Whether the sender's times are usable, and how exact they are.
 
     :ivar fault: why stamps do not follow them; '' if they do.
     :ivar size_ns: size of the ticks or of the jitter (ns).
@@ -48,8 +48,8 @@ class SenderTimes:
         """
         Add a pose; repeats of a pose at an equal time are left out, since networks repeat frames.
 
-        :param fresh: whether it is fresh; the arrivals of others say nothing, unless the time
-            stands.
+        :param fresh: whether it is fresh; the arrivals of others are not used, unless their time
+            does not change.
         :returns: the judgement, once; then the caller drops this object.
         """
         rows = self._rows.setdefault(body, [])
@@ -80,12 +80,12 @@ def judge(rows: Sequence[tuple[Any, ...]]) -> Judgement:
     frame = statistics.fmean(single)
     size, spread = _spread(steps, typical), _spread(waits, max(frame, 1.0))
     if size <= 2 * RESOLUTION_NS:
-        # Times all at whole intervals: those of the frames, or of ticks. The longest wait, as
-        # between two polls, may have met a lost frame.
+        # All times are at whole intervals: those of the frames, or of ticks. The longest wait,
+        # as between two polls, is used also if a frame was lost in it.
         longest = typical + max(wait - step for step, wait in zip(steps, waits))
-        doubt = max(PACE * typical, 4.0 * statistics.pstdev([*single, longest]) / math.sqrt(
+        error = max(PACE * typical, 4.0 * statistics.pstdev([*single, longest]) / math.sqrt(
             len(single)))
-        size = typical if abs(frame - typical) > doubt else 0.0
+        size = typical if abs(frame - typical) > error else 0.0
     # Where arrivals are as irregular, cameras are triggered, or frames are stamped and sent late.
     usable = 2 * size < typical or size < 2 * spread
     return Judgement(
