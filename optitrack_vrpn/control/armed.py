@@ -24,7 +24,7 @@ _ARMED: Mapping[Optional[bool], str] = {True: 'true', False: 'false', None: 'unk
 
 class Claim(NamedTuple):
     """
-    What a bridge says.
+    The claim of a bridge.
 
     :ivar bridge: full name of its node.
     :ivar body: the body whose poses it sends.

@@ -13,14 +13,14 @@ from collections.abc import Mapping
 import math
 from typing import NamedTuple
 
-#: Angle (degrees) from which an attitude in doubt is not followed: the smallest symmetry of usual
+#: Angle (degrees) from which an uncertain attitude is not followed: the smallest symmetry of usual
 #: marker patterns is 60 degrees; a smaller error does not turn a vehicle over.
 MOST_DEG = 45.0
 
 
 class Doubt(NamedTuple):
     """
-    What the status of a body says.
+    Uncertainty of an attitude, as the status of the body states it.
 
     :ivar times: how often time alone made a pose valid.
     :ivar degrees: angle between the present attitude and the last certain one.
@@ -31,7 +31,7 @@ class Doubt(NamedTuple):
 
 
 def doubt_of(values: Mapping[str, str]) -> Doubt:
-    """Read the values of a status; one without them, as of another program, has no doubt."""
+    """Read the values of a status; without them, as of another program, both are 0."""
     count, degrees = values.get('accepted_by_time', ''), values.get('accepted_by_time_deg', '')
     try:
         angle = float(degrees) if len(degrees) < 30 else 0.0
@@ -62,9 +62,9 @@ class DoubtGuard:
         """
         Process the status of the body.
 
-        :param turned: whether the published attitude can have changed with the doubt: the body
-            has had a reset since the last status. A doubt that ends without one was ended by the
-            user, who accepted the attitude that is followed.
+        :param turned: whether the published attitude can have changed with these values: the body
+            has had a reset since the last status. If the uncertainty ends without a reset, the
+            user has accepted the attitude that is followed.
         """
         accepted = not turned and doubt.times == self._now.times and (
             doubt.degrees == 0.0 < self._now.degrees)
@@ -75,7 +75,7 @@ class DoubtGuard:
 
     @property
     def lost(self) -> bool:
-        """Return whether the attitude is in doubt, so that it must not be followed."""
+        """Return whether the attitude is uncertain, so that it must not be followed."""
         return self._guarding and (
             abs(self._now.degrees - self._base.degrees) > MOST_DEG
             or (self._now.times != self._base.times and self._base.degrees > MOST_DEG))

@@ -4,9 +4,9 @@
 Repetitions that a log leaves out.
 
 Three rules decide what is written: an event is written once in a few seconds, a change of the
-connection once per outage, and a problem when it begins and when it ends. What the table of rules
-tells, and the state of the connection, is reported as often as it is looked at; drivers and the
-clock report other events once per connection, so that they cost nothing with each frame.
+connection once per outage, and a problem when it begins and when it ends. The findings of the
+table of rules and the state of the connection are evaluated periodically; drivers and the clock
+report other events once per connection, so that these need no check with each frame.
 """
 
 from collections.abc import Hashable, Mapping

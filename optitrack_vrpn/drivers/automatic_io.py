@@ -35,7 +35,7 @@ class _Gate:
     """
     Pass the items of one client on while its protocol is chosen, and always its changes.
 
-    :ivar passes: whether that is so; each frame passes here, so that nothing else is asked.
+    :ivar passes: whether items are passed on; it is the only check of most frames.
     """
 
     def __init__(self, owner: 'AutomaticSource', protocol: str) -> None:
@@ -152,7 +152,7 @@ class AutomaticSource:
     def admits(
         self, gate: _Gate, items: Sequence[Item], arrival_ns: int, host_minus_arrival_ns: int,
     ) -> bool:
-        """Return whether items are of the chosen protocol, and of no client that was replaced."""
+        """Return whether the client of items is the present one of the chosen protocol."""
         with self._lock:
             if self._gates.get(gate.protocol) is not gate:
                 return False
@@ -185,7 +185,7 @@ class AutomaticSource:
                 text=f'{gate.protocol}: {change.text}', data=_shown(change.data)))
 
     def _begin(self, gate: _Gate) -> None:
-        """Tell the sink of the protocol that is used from now on."""
+        """Report to the sink the protocol that is used from now on."""
         if self._asked and not isinstance(gate.source, RecordingSource):
             self._cannot('start')
         self._asked = False

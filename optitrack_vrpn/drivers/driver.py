@@ -52,7 +52,7 @@ class TappedSink(Protocol):
 
     @property
     def tap(self) -> Optional[Tap]:
-        """Return the function that takes bytes; None if nobody wants them."""
+        """Return the function that takes bytes; None if they are not needed."""
 
 
 def tap_of(sink: Sink) -> Optional[Tap]:

@@ -274,7 +274,7 @@ class Lookup:
     One name resolution in a separate thread, because the system call cannot be interrupted.
 
     Lookups of the same name are one: the number of threads stays bounded when the resolver hangs
-    and the client is started and stopped repeatedly. Who waits looks every ``CHECK_NS``.
+    and the client is started and stopped repeatedly. The caller polls every ``CHECK_NS``.
 
     :ivar finished: whether ``address`` can be called.
     """
@@ -292,7 +292,7 @@ class Lookup:
 
     @classmethod
     def of(cls, host: str) -> 'Lookup':
-        """Return the lookup of a name or address that runs, or begin one."""
+        """Return the running lookup of a name or address, or begin one."""
         with cls._lock:
             lookup = cls._running.get(host) or cls(host)
             if not lookup.finished and host not in cls._running:

@@ -177,7 +177,7 @@ class OptitrackVrpnNode(ManagedNode):
                       f'{state.value}: {change.text}', (change.key, now_ns))
 
     def _refuse_command(self, msg: Command) -> str:
-        """Refuse STOP while a vehicle flies by poses: its bridge says so."""
+        """Refuse STOP while a vehicle flies by poses, as its bridge reports."""
         return self._armed.refusal if msg.kind is Kind.STOP else ''
 
     def _start_recording(self, msg: Command) -> None:

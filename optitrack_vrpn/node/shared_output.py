@@ -106,8 +106,8 @@ POSES_QOS = {
                            deadline=Duration(nanoseconds=10_000_000)),
     'reliable': QoSProfile(depth=1)}
 #: Quality of service of the pose for the robot itself, over WiFi: nothing is repeated while newer
-#: poses wait. A subscriber that requests a deadline of 100 ms or more is told when none comes. No
-#: lifespan: it would compare the clocks of both computers.
+#: poses wait. The middleware reports a pose that is missing for 100 ms to subscribers that request
+#: this deadline or a longer one. No lifespan: it would compare the clocks of both computers.
 OWN_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT,
                      deadline=Duration(nanoseconds=100_000_000))
 #: Quality of service of the draft REP: sensor data, but reliable.

@@ -96,7 +96,7 @@ class BesidePoses:
         return marker_cloud(markers, stamp_ns, self._maps.position_to_enu, world_from_mocap)
 
 
-#: What a motion of the server lacks: codes of ``telling/rules``.
+#: What a motion of the server lacks; each is the code of a row of ``telling/rules``.
 NO_TWIST, NO_ACCEL, NO_ARM = 'no angular rate', 'no angular acceleration', 'no velocity before'
 
 

@@ -133,7 +133,7 @@ def two_parents(parents: Mapping[str, Collection[str]]) -> Iterator[Case]:
 
 # -- times ---------------------------------------------------------------------------------------
 def out_of_a_buffer(facts: StreamFacts) -> Iterator[Case]:
-    """Find that frames are withheld, after the second in which a buffer usually empties."""
+    """Find that frames have been withheld for a second, in which a buffer usually empties."""
     clock = facts.clock
     if clock is not None and clock.withheld and clock.withheld_s >= 1.0:
         yield Case((), {'event': clock.withheld, 'seconds': clock.withheld_s})
@@ -155,7 +155,7 @@ def longer_delays(facts: StreamFacts) -> Iterator[Case]:
 
 
 def senders_clock(*, published: bool) -> Condition:
-    """Find the sender's own times (mode ``sender``) to be those of another clock."""
+    """Find that the sender's own times (mode ``sender``) differ from the host's clock."""
     def when(facts: StreamFacts) -> Iterator[Case]:
         age_s = facts.clock.sender_age_s if facts.clock is not None else 0.0
         if not 0.0 <= age_s <= USUAL_AGE_S and (
@@ -166,9 +166,9 @@ def senders_clock(*, published: bool) -> Condition:
 
 
 def standstill(facts: StreamFacts) -> tuple[Case, ...]:
-    """Find that this computer stood still, which the clock does not survive."""
-    # Time (s) after which a restart of the clock estimate says nothing about the sender. Chosen:
-    # several frames of any camera.
+    """Find that this computer stood still: the estimate of the clock starts again."""
+    # Standstill (s) that explains a restart of the clock estimate. Chosen: several frames of any
+    # camera.
     return case(facts.clock and facts.clock.restarts and facts.stalled_s > 0.3,
                 stalled=facts.stalled_s)
 

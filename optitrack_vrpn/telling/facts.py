@@ -17,7 +17,7 @@ from optitrack_vrpn.stream.clock.types import ClockStatus
 from optitrack_vrpn.stream.pipeline import Pipeline
 from optitrack_vrpn.stream.roster import TrackedBody
 
-#: The dispositions that count the poses withheld in a state, and those that say nothing about it.
+#: The dispositions that count the poses withheld in a state, and those that are no fault.
 _UNUSABLE = {
     State.FROZEN: ('repeat',), State.ZEROED: ('zeroed',),
     State.UNTRACKED: ('not_tracked', 'mean_error'),

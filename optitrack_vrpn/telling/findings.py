@@ -40,7 +40,7 @@ class Case(NamedTuple):
     What the condition of a rule found.
 
     :ivar bodies: bodies; empty for all or none.
-    :ivar figures: values of the text; ``subject`` tells cases of one rule apart, beside bodies.
+    :ivar figures: values of the text; ``subject`` distinguishes cases of one rule, beside bodies.
     :ivar spans: when; empty if it has no time.
     """
 
@@ -57,7 +57,7 @@ def case(met: object, *bodies: str, **figures: object) -> tuple[Case, ...]:
 @dataclass(frozen=True)
 class Rule(Generic[Facts]):
     """
-    What can be wrong: when, how bad it is, what to say and what to do.
+    A possible fault: its condition, severity, text and remedy.
 
     A text contains figures in braces. ``{bodies}`` are the bodies of the finding, ``{is}``,
     ``{was}``, ``{has}``, ``{its}`` and ``{stays}`` fit their number.
@@ -138,7 +138,7 @@ class Finding:
 
     @property
     def subject(self) -> str:
-        """Return what tells it apart from others of its rule, beside bodies; '' for nothing."""
+        """Return what distinguishes it from others of its rule, beside bodies; '' for nothing."""
         return str(self.figures.get('subject', ''))
 
     @property

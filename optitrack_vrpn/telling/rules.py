@@ -4,7 +4,7 @@
 What can be wrong with a stream: each row has its condition, severity, text and remedy.
 
 Log, /diagnostics and doctor report these rows; takes and page use some of them again. A new row
-needs no other code: what its condition wants to know is a field of ``facts``.
+needs no other code if its condition uses fields of ``facts``.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ def markdown_table(
     parameters: Sequence[Parameter], seen: dict[str, str] | None = None,
 ) -> str:
     """
-    Return a table of parameters, with marks that say which ones are fixed, and when.
+    Return a table of parameters, in which those that are fixed are marked, with when.
 
     :param seen: names by descriptions of earlier tables, to which this one refers and adds its
         own.

@@ -43,11 +43,11 @@ class VrpnDriver:
     :param udp: address and port that receive datagrams; None for poses by TCP.
     :param host_minus_arrival_ns: host clock minus the clock of ``now_ns`` (ns), for the time
         stamps of what is sent.
-    :param changes_way: whether a connection without a pose is to be followed by one of the other
-        way, UDP or TCP.
-    :ivar datagrams_next: whether the next connection takes poses by UDP; None as this one. A
-        firewall may admit the connection of the server and drop UDP; without a pose by TCP there
-        was nothing to drop.
+    :param changes_way: whether the connection after one without a pose uses the other transport,
+        UDP or TCP.
+    :ivar datagrams_next: whether the next connection takes poses by UDP; None if that does not
+        change. A firewall may admit the connection of the server and drop UDP; if no pose comes by
+        TCP either, the server has sent none.
     """
 
     def __init__(

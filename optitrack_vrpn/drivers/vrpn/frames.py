@@ -22,8 +22,8 @@ def to_frames(events: Sequence[Event]) -> list[Item]:
     """
     Convert events that arrived together.
 
-    Names without a pose, pongs and the library's own sender say nothing of bodies. Poses that a
-    sender with a coarse clock gives one time come in one frame.
+    Names without a pose, pongs and the library's own sender are left out. Poses to which a sender
+    with a coarse clock gives one time come in one frame.
 
     :param events: must not change afterwards: if all are poses of one time, they are the bodies.
     """

@@ -4,7 +4,7 @@
 The one rule for the age of what arrives with a stamp: poses, measured axes, targets.
 
 The age counts from the stamp, also while nothing arrives: what waited in a queue is as old as its
-stamp says. It is counted on a clock that nobody sets and that continues while the computer sleeps.
+stamp states. It is counted on a clock that is never set and includes suspended time.
 """
 
 from enum import Enum

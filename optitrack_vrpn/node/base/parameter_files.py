@@ -78,8 +78,8 @@ def dotted_keys(content: Any, inside: int = 0) -> Iterator[str]:
     """
     Find keys that rcl's parser misreads: with a dot, above others, within a section.
 
-    It takes away their last part alone when they end, so that the first part stays before the
-    names of all keys that follow (rcl_yaml_param_parser of Jazzy).
+    At the end of such a section the parser removes only the last part of the key, so that the
+    first part stays in the names of all later keys (rcl_yaml_param_parser of Jazzy).
 
     :param inside: depth below ``ros__parameters``; 0 outside.
     """

@@ -19,8 +19,8 @@ CHECKS_NS = (1_000_000_000, 3_000_000_000, 8_000_000_000)
 TURN_NS = 2_000_000_000
 #: How long TF is read (ns). Chosen: discovery of the reader takes up to a second.
 TF_NS = 3_000_000_000
-#: Chosen: messages that wait between two looks, among which are some of each publisher, and
-#: messages of one size that are decoded.
+#: Chosen: messages that are kept between two reads, enough for some of each publisher; messages of
+#: the same frames that are decoded.
 _TF_DEPTH, _DECODED = 50, 5
 
 

@@ -6,8 +6,7 @@ from typing import Final
 
 WINDOW_NS: Final = 250_000_000
 """Freshness compares the least lags of windows of this length; frames that are later than this
-are a stall. The largest age of a pose is as long by default
-(``stamps.max_age_s``)."""
+are a stall. The largest age of a pose is as long by default (``stamps.max_age_s``)."""
 EARLY_NS: Final = 4_000_000
 """The least lag falls by more within a second, or between windows: a step of a clock, or a buffer
 that drains. Chosen: below a frame at 240 Hz; a line with a skew of 1000 ppm falls by
@@ -43,7 +42,7 @@ ERRORS: Final = 4
 above the line, until their delays are longer."""
 JUDGED: Final = 200
 """Frames of a body from which the sender's times are judged: less than a second at 240 Hz, and
-eight beats of ticks of 4 ms. Of so many frames the jitter is shown;
-the times of twice as many are remembered."""
+eight beats of ticks of 4 ms. The jitter shown is that of as many frames; the times of twice as
+many are remembered."""
 LIMIT_NS: Final = 1 << 62
 """Times from 0 to this are stamped; u32 seconds of the wire (until 2106) are below it."""

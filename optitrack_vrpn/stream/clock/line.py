@@ -26,7 +26,7 @@ class Line:
 
     :ivar skew: arrival clock against sender's clock, less one (s/s).
     :ivar known: whether frames of ``EDGE_NS`` and more have shown it.
-    :ivar span_ns: time from the begin of the line to its newest block (ns).
+    :ivar span_ns: time from the begin of the line to that of its newest block (ns).
     :ivar end_ns: sender time at which the block ends.
     :ivar least_above_ns: how far the least lag of the block lies above the line (ns).
     :ivar above_ns: how far the newest least lags lie above the line (ns): load, or another route.
@@ -66,7 +66,8 @@ class Line:
         """
         Learn from a frame that is newer than those before.
 
-        Frames whose lag is not the least of the block, and that do not end it, teach nothing.
+        Other frames than those with the least lag of the block, and those that end it, need not
+        be added: they change nothing.
 
         :param above_ns: how far its lag lies above the line; negative below it.
         """
@@ -124,8 +125,8 @@ class Line:
 
     def _judge(self, x: float, goal: float) -> None:
         """Measure how far the newest least lags are above the line, and how they scatter."""
-        # Of a hundred points at most the median, which load does not change, and the lower
-        # quartile, which lags that rise for minutes do not change either.
+        # At most a hundred points are used. Load does not change their median, and lags that rise
+        # for minutes do not change the lower quartile either.
         points = list(self._points)[::-1 - len(self._points) // 100]
         heights = [y - goal + self.skew * (x - at) for at, y in points]
         self._recent.append(heights[0])

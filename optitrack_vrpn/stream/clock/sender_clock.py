@@ -32,8 +32,8 @@ class SenderClock:
     :ivar above_ns: how far the newest fresh frame lies above the line (ns).
     :ivar late_ns: arrival since which every frame is later than load explains: another route, or
         a clock that was set; -1 if not.
-    :ivar run: what a new line will be: 'line', or, since the sender's time has jumped or fallen
-        while frames are withheld, 'jump' or 'fall'.
+    :ivar run: why the next line begins: 'jump' or 'fall' if the sender's time has jumped or fallen
+        while frames are withheld; 'line' otherwise.
     :ivar change: ``run`` if a new line began with the last frame; '' otherwise.
     :ivar moved_ns: by how much the least lag changed then (ns).
     """

@@ -35,7 +35,7 @@ class StampSource:
     Without a call of ``reconnected`` the first frames are taken as fresh.
 
     :param config: the settings.
-    :ivar events: what has changed; the caller removes it.
+    :ivar events: changes that the caller has not taken out yet.
     :ivar by_arrival: whether arrivals are the stamps, by the settings or because of the sender's
         times.
     :ivar coarse: whether the sender's times are too coarse.
@@ -93,7 +93,7 @@ class StampSource:
         host_arrival = arrival_ns + host_minus_arrival_clock_ns
         repeats = sender_time_ns == self._sender_ns
         if repeats and not begins and self._stamp_ns < 0:
-            return None    # for the same reason
+            return None    # refusal is that of the frame
         clock = self._clock
         self.refusal = 'unstamped'
         if not (0 <= sender_time_ns < LIMIT_NS and 0 <= arrival_ns < LIMIT_NS
@@ -213,6 +213,7 @@ class StampSource:
         """
         clock, trips, line = self._clock, self._trips, self._clock.line
         delays = sorted(self._delays)
+        # A quarter of the limit is the year 2006; no computer runs for 36 years.
         base = 'sender_start' if clock.newest_ns < LIMIT_NS >> 2 else UNIX_EPOCH
         above_ns, since_ns, follows_ns = line.above_ns, 0, EDGE_NS
         if clock.late_ns >= 0:
@@ -282,7 +283,7 @@ class StampSource:
         """
         Begin the next epoch.
 
-        :param reason: one of ``types``.
+        :param reason: see ``ClockChange``.
         :param detail: the observation, for the log.
         :param fell: whether times of the new epoch begin in the past of the old one.
         :param run_ended: whether the sender's time jumped or fell.

@@ -177,7 +177,7 @@ TAKE_RULES: Final[tuple[Rule[TakeFacts], ...]] = (
          '{bodies} moved by {drift:.2f} mm in {seconds:.0f} s of rest',
          'do the cameras warm up, or does the body slide?'),
 )
-#: What is told of a take of which no other row is.
+#: Text for a take without another finding.
 NO_FAULT: Final[Rule[TakeFacts]] = Rule(
     'no fault', INFO, lambda facts: case(True, count=counted(len(facts.bodies), 'body')),
     'no fault was found: {count}, no gaps, no jumps, no reported loss', '')

@@ -132,7 +132,7 @@ EVALUATION_RULES: Final[tuple[Rule[EvaluationFacts], ...]] = (
     Rule('estimate lacks part', WARN, _lacks,
          _COVERS, 'does the odometry run during the whole take?'),
 )
-#: What is told of an estimate of which no row is.
+#: Text for an estimate without a finding.
 GOOD_ESTIMATE: Final[Rule[None]] = Rule(
     'good estimate', INFO, lambda facts: case(True),
     'the estimate covers the reference without interruption, and the motion determines time '

@@ -320,7 +320,7 @@ def _beside(
 ) -> CheckResult:
     """Change the failure of a protocol if another one answers."""
     if answering and name not in answering:
-        # One of several that the node tries (auto): usually the other is not switched on.
+        # The node tries several (auto); usually only one of them is switched on.
         return skip(one.check, f'{title(name)} does not answer; the node uses '
                     f'{title(answering[0])}')
     if others:

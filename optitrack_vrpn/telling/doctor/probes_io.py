@@ -134,8 +134,8 @@ def listen(
                 stream.stalled_s = max(
                     stream.stalled_s, (now_ns - before_ns) / NS_PER_S - _TICK_S)
                 watch.tick(now_ns)
-                # What the server queued before the connection is withheld at first. Chosen: so
-                # long (s) at most it does not count.
+                # Poses that the server queued before the connection are withheld at first. That
+                # time is not counted. Chosen: 2 s at most.
                 received_s = max(
                     _seconds(watch.taken_ns, now_ns), _seconds(watch.first_pose_ns, now_ns) - 2.0)
                 if received_s >= seconds and lift_s and not watch.lifting:

@@ -270,7 +270,7 @@ class Watch:
     :param stream: receives the results.
     :ivar first_pose_ns: arrival of the first pose (ns).
     :ivar last_pose_ns: arrival of the last (ns).
-    :ivar taken_ns: since when poses are not withheld for their freshness (ns).
+    :ivar taken_ns: when poses were first not withheld by the clock (ns); None before.
     :ivar lifting: whether displacements are measured.
     """
 
