@@ -87,9 +87,7 @@ def test_another_node_on_a_pose_topic_is_reported_once(motive, console, looks):
         assert 'publishes on' not in console.unread()
 
 
-def test_what_was_found_in_the_graph_does_not_outlast_a_configuration(
-        user, motive, monkeypatch):
-    monkeypatch.setattr(ConflictingPublishers, 'turn', lambda self, now_ns: None)
+def test_what_was_found_in_the_graph_does_not_outlast_a_configuration(user, motive):
     with NodeHere(parameters(motive('wand'))) as here:
         assert user.transition('configure')
         here.node._status.graph.sharing = {'/other': '/wand/pose'}
