@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is told of the clock: in the log, in the diagnostics, by the doctor and on the page."""
+"""How the state of the clock is reported by log, diagnostics, doctor and page."""
 
 from dataclasses import replace
 

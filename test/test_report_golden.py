@@ -3,8 +3,8 @@
 """
 Reports of twelve takes, equal to those stored in ``data/reports.json``.
 
-``python test/test_report_golden.py`` writes that file anew; every change of it is a change of what
-users are told, and is reviewed line by line.
+``python test/test_report_golden.py`` writes that file anew; every change of it changes
+texts for users, and is reviewed line by line.
 """
 
 import json

@@ -11,6 +11,7 @@ from optitrack_vrpn.drivers.frames import Frame
 from optitrack_vrpn.drivers.vrpn import codec, codec as constants, codec as messages
 from optitrack_vrpn.drivers.vrpn.codec import LocalNames
 from optitrack_vrpn.drivers.vrpn.connection import VrpnConnection, VrpnCounters
+from optitrack_vrpn.drivers.vrpn.frames import to_frames
 import pytest
 import sessions
 
@@ -214,6 +215,22 @@ def test_poses_there_and_back_by_either_transport(rows):
     assert [e for e in by_tcp if isinstance(e, messages.PoseReport)] == expected
     assert by_udp == expected
     assert client.counters.udp_lost == client.counters.malformed == 0
+
+
+@given(st.lists(st.tuples(
+    st.sampled_from(['a', 'b', codec.CONTROL_SENDER]), st.integers(0, 2)), max_size=6))
+def test_a_datagram_has_the_frames_of_its_poses(rows):
+    client, server, _ = connected_pair()
+    datagram, poses = b'', []
+    for sender, millisecond in rows:
+        pose = messages.PoseReport(
+            sender, 0, millisecond * 10**6, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0))
+        server.send(sender, constants.POSE_TYPE, POSE, pose.sender_time_ns)
+        datagram += server.datagram_message(
+            sender, constants.POSE_TYPE, POSE, pose.sender_time_ns)
+        poses.append(pose)
+    client.receive_stream(server.data_to_send())
+    assert client.receive_datagram(datagram) == to_frames(poses)
 
 
 def test_the_client_tells_where_it_takes_datagrams():

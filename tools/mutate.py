@@ -108,6 +108,8 @@ ROWS = (
     (STREAMS, '_LOST = 5', '_LOST = 2', TURNED),
     (STREAMS, '(strict and stream.differs)', 'False', STRICT),
     (STREAMS, 'any(not (strict and other.differs) for', 'any(True for', STRICT),
+    ('drivers/vrpn/connection.py', 'if sender == _CONTROL:', 'if False:',
+     'test/test_vrpn_connection.py -k frames_of_its'),
     ('node/status.py', '        self.graph = GraphFacts(self.graph.name)\n', '',
      'test/test_ros_neighbours.py -k outlast'),
     ('node/graph/status_binding.py', '_SILENT_NS = 2_500', '_SILENT_NS = 2_700',

@@ -131,7 +131,7 @@ class StampSource:
         if not self._smooths:
             found = self._place_otherwise(sender_time_ns, arrival_ns, processing_ns)
             self.lag_ns = max(0, found - placed)
-        # Round trips show the delay for which the setting stands.
+        # Round trips measure the delay that the setting gives otherwise.
         stamp = found + self._host_ns - (
             self._trips.delay_ns if self._trips.known else self._latency)
         if not self._sender_mode:
