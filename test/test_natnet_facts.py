@@ -196,6 +196,14 @@ def test_an_impossible_exposure_is_not_used(exposure):
     assert translator.odd_times == 1
 
 
+@pytest.mark.parametrize('received, camera_ns', [
+    (10_030_000, 3 * MS), (10_054_000, 5_400_000), (10_054_001, 0), (10_000_000, 0), (0, 0)])
+def test_the_time_of_the_cameras_is_within_that_of_the_frame(received, camera_ns):
+    sent = frame(exposure=10_000_000, transmit=10_054_000)._replace(received=received)
+    found = Translator(10_000_000).frame(sent)
+    assert (found.camera_ns, found.processing_ns) == (camera_ns, 5_400_000)
+
+
 def test_a_frame_without_times_among_others_is_not_used():
     translator = Translator(10_000_000)
     assert translator.frame(frame(timestamp=12.5)) is None and translator.odd_times == 1
