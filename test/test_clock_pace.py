@@ -142,6 +142,17 @@ def test_overtaken_frames_that_come_faster_than_they_were_sent_are_no_fall(rate,
     assert all(stream(clock, 2 * rate + 20, 3 * rate, rate))
 
 
+@pytest.mark.parametrize('apart', [0, MS // 10, MS])
+def test_overtaken_frames_in_reverse_order_are_no_fall(apart):
+    clock = SenderClock()
+    stream(clock, 0, 480)
+    stream(clock, 483, 484)
+    for k, number in enumerate((482, 481, 480)):
+        assert not clock.update(50 * S + number * S // 240,
+                                S + 484 * S // 240 + k * apart)
+    assert all(stream(clock, 490, 720))
+
+
 @settings(max_examples=examples(300), deadline=None)
 @given(rate=st.sampled_from([30, 60, 100, 240]), at_s=st.floats(0.02, 1.0),
        stall_s=st.floats(0.1, 5.0), factor=st.one_of(st.floats(1.1, 3.0), st.just(1e4)),

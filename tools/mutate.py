@@ -63,6 +63,7 @@ ROWS = (
     (SENDER, ' or lag_ns < self._late_lag_ns - LATE_NS', '', f'{ON_PACE} -k drain'),
     (SENDER, 'arrival_ns - self.late_ns >= HOLD_NS', 'False', f'{ON_PACE} -k longer_route'),
     (SENDER, 'if sender_ns in self._recent:', 'if False:', f'{ON_PACE} -k second_path'),
+    (SENDER, 'waited_ns >= EARLY_NS and ', '', f'{ON_PACE} -k reverse'),
     (SENDER, ' and 2 * waited_ns > sender_ns - self._older[0]', '', f'{ON_PACE} -k overtaken'),
     (SENDER, "least_ns, change in ('', 'line'))", 'least_ns)',
      f'{ON_LINE} -k known_of_the_sender'),
