@@ -233,15 +233,15 @@ def test_a_command_to_an_axis_aborts_its_goal(interruption, text):
 @pytest.mark.timed
 def test_calibrate_measures_what_the_mocap_saw_of_the_way(observer, console, tmp_path):
     (tmp_path / 'm.yaml').write_text(
-        'rate_hz: 500\naxes: [{name: x, steps_per_unit: 1000, kind: rotary, max_velocity: 20, '
-        'max_acceleration: 100, max_jerk: 10000, correction: {limit: 5}}]')
+        'rate_hz: 500\nloss_cycles: 100000\naxes: [{name: x, steps_per_unit: 1000, kind: rotary, '
+        'max_velocity: 20, max_acceleration: 100, max_jerk: 10000, correction: {limit: 5}}]')
     log = []
     with controller(machine=str(tmp_path / 'm.yaml')):
-        axes = Axes(observer)
+        axes, user = Axes(observer), User(observer)
         wait_until(lambda: len(axes.commanded))
         publisher = observer.node.create_publisher(JointState, 'axis_states', 10)
         wait_until(lambda: publisher.get_subscription_count())
-        assert User(observer).set('calibrate', x=0.2) == []
+        assert user.set('calibrate', x=0.2) == []
 
         def measured():
             commanded, = axes.commanded.messages(-1)
@@ -250,6 +250,11 @@ def test_calibrate_measures_what_the_mocap_saw_of_the_way(observer, console, tmp
                 time.time_ns(), 1_000_000_000)
             publisher.publish(message)
             log.append(console.unread())
+            if 'left the mode manual' in ''.join(log):
+                # A cycle that is 0.9 s late stops the axis, whatever loss_cycles is.
+                wait_until(lambda: 'machine_lost' in axes.status('x')[1]['warnings'])
+                log.clear()
+                assert user.set('calibrate', x=0.2) == []
             return 'calibration of x' in ''.join(log)
         wait_until(measured, 60.0, 'the calibration')
     line = next(each for each in ''.join(log).splitlines() if 'calibration of' in each)

@@ -8,10 +8,7 @@ import csv
 import math
 import os
 from pathlib import Path
-import pty
 import signal
-import subprocess
-import termios
 import threading
 import time
 
@@ -34,7 +31,6 @@ from rcl_interfaces.srv import SetParameters
 from rclpy.duration import Duration
 from rosgraph import NodeHere, NodeProcess, Observer, wait_until
 from sensor_msgs.msg import JointState
-from tool_kit import run_tool, start_tool
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 pytestmark = [pytest.mark.ros, pytest.mark.network]
@@ -422,25 +418,6 @@ def test_the_whole_loop_with_gantry_sim_node_bridge_and_controller(observer):
             assert gantry.process.poll() is None
 
 
-def test_the_terminal_commands_the_controller_and_reports_what_is_refused(observer, capsys):
-    with controller():
-        axes = Axes(observer)
-
-        def run(line):
-            return command.main(line.split())
-        assert run('jog target_yaw 0.5') == 0
-        axes.wait_position('target_yaw', 0.5)
-        assert run('go_to chaser_x 99') == 1
-        assert not lacking(capsys.readouterr().err, 'chaser_x', '99 m', 'soft limits')
-        assert run('sine chaser_yaw 1 0.5') == 0
-        axes.wait_mode('chaser_yaw', 'sine')
-        assert run('calibrate chaser_yaw 1') == 1
-        assert run('stop') == 0
-        axes.wait_mode('chaser_yaw', 'stopping')
-        assert run('view --once') == 0
-        assert 'chaser_pitch  stopping' in capsys.readouterr().out
-
-
 def test_bridge_and_controller_follow_mocap_control(observer):
     msgs = pytest.importorskip('mocap4r2_control_msgs.msg')
     with NodeHere({'control.configure_on_start': True}, cls=AxisBridge) as bridge, \
@@ -453,52 +430,3 @@ def test_bridge_and_controller_follow_mocap_control(observer):
                 control_type=number, mocap_source='test', session_id='take',
                 mocap_systems=[node.get_name() for node in both]))
             wait_until(lambda want=label: {n.lifecycle_label for n in both} == {want}, what=label)
-
-
-def test_the_terminal_view_shows_all_axes_and_its_key_stops_them(observer):
-    user, axes = User(observer), Axes(observer)
-    with controller():
-        assert user.set('jog', chaser_x=2.0) == []
-        view = start_tool('gantry', 'view', stdin=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          env=dict(os.environ, PYTHONUNBUFFERED='1'))
-        out = []
-        reader = threading.Thread(
-            target=lambda: out.extend(iter(lambda: view.stdout.read(1), '')))
-        reader.start()
-        try:
-            wait_until(lambda: 'target_pitch' in ''.join(out), 20.0, 'the table')
-            axes.wait_mode('chaser_x', 'manual')
-            view.stdin.write(' ')
-            view.stdin.flush()
-            axes.wait_mode('chaser_x', 'stopping')
-            wait_until(lambda: 'stop: done' in ''.join(out), 10.0)
-            view.stdin.write('q')
-            view.stdin.flush()
-            assert view.wait(10) == 0
-        finally:
-            view.kill()
-            view.wait()
-            reader.join()
-
-
-def test_a_terminated_view_leaves_the_terminal_as_it_was():
-    controller, terminal = pty.openpty()
-    before = termios.tcgetattr(terminal)
-    view = start_tool('gantry', 'view', stdin=terminal)
-    try:
-        assert view.stdout.readline() == 'no axes yet\n'
-        assert termios.tcgetattr(terminal) != before
-        view.terminate()
-        assert view.wait(20) == 128 + signal.SIGTERM
-        assert termios.tcgetattr(terminal) == before
-    finally:
-        view.kill()
-        view.communicate()
-        os.close(controller)
-        os.close(terminal)
-
-
-def test_a_view_without_standard_input_gives_no_traceback():
-    done = run_tool('gantry', 'view', stdin=subprocess.DEVNULL, preexec_fn=lambda: os.close(0))
-    assert done.returncode == 64 and 'Traceback' not in done.stderr
-    assert 'gantry: ' in done.stderr
