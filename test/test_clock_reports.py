@@ -31,8 +31,8 @@ def run(sender_ns, seconds=5.0, late_ns=lambda at_ns: 0, rate=240, mode='trackin
     return pipeline, [line.text for line in lines if line.severity is WARN]
 
 
-def told(pipeline):
-    """Return what entry, doctor and page say of the clock: level and text of each."""
+def reported(pipeline):
+    """Return what entry, doctor and page report of the clock."""
     facts = facts_of_pipeline(pipeline)
     entry = clock_entry(facts.clock, None, of_entry('clock', facts))
     doctor = check_clock(heard(clock=facts.clock))
@@ -46,31 +46,31 @@ def told(pipeline):
 
 @pytest.mark.parametrize(('tick_ns', 'said'), [
     (15_625_000, 'tick or jitter by 1'), (4 * S, 'sends no times'), (4 * MS, 'tick or jitter by')])
-def test_a_sender_with_coarse_times_is_told_once_in_each_place(tick_ns, said):
+def test_a_sender_with_coarse_times_is_reported_once_in_each_place(tick_ns, said):
     pipeline, lines = run(lambda taken: 77 * S + taken - taken % tick_ns, seconds=3.0)
     (line,) = [line for line in lines if 'stamps are arrivals' in line]
     assert said in line
-    entry, doctor, page = told(pipeline)
+    entry, doctor, page = reported(pipeline)
     assert entry.severity is WARN and said in entry.message and said in page
     assert doctor.severity is WARN and said in doctor.found
 
 
-def test_the_open_explanation_of_longer_delays_is_told():
+def test_the_open_explanation_of_longer_delays_is_reported():
     pipeline, lines = run(lambda taken: 77 * S + taken, seconds=120.0, rate=60, late_ns=(
         lambda at_ns: 2_100_000 if at_ns > 100 * S else 0))
     assert not lines
-    entry, doctor, page = told(pipeline)
+    entry, doctor, page = reported(pipeline)
     for text in (entry.message, doctor.found, page):
         assert 'delays have been 2.1 ms longer for 16 s: load, or a longer route' in text
         assert 'stamps do not follow for another 74 s' in text
     assert entry.severity is INFO and doctor.severity is INFO
 
 
-def test_frames_that_are_withheld_are_told():
+def test_frames_that_are_withheld_are_reported():
     """A recording that is played at twice its rate."""
     pipeline, lines = run(lambda taken: 77 * S + 2 * taken, seconds=3.0)
     (line,) = [line for line in lines if 'they come out of a buffer' in line]
-    entry, doctor, page = told(pipeline)
+    entry, doctor, page = reported(pipeline)
     for text in (line, entry.message, doctor.found, page):
         assert 'no pose is published: since a new connection' in text
     assert entry.severity is WARN and doctor.severity is WARN
