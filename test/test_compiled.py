@@ -110,7 +110,7 @@ def test_no_compiled_module_calculates_with_two_sums():
 
 
 @pytest.mark.skipif(
-    ROOT in Path(optitrack_vrpn.__file__).parents and 'installed' not in optitrack_vrpn.__file__,
+    Path(optitrack_vrpn.__file__).resolve().parent == ROOT / 'optitrack_vrpn',
     reason='needs the installed package: make test')
 def test_the_installed_package_is_compiled_where_a_compiler_is():
     """An error of mypyc alone would otherwise skip every test of the compiled package."""

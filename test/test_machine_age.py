@@ -14,7 +14,7 @@ from optitrack_vrpn.guests.machine.view import AxisView, changes, table, view_of
 MS = 1_000_000
 
 
-def test_random_stamps_are_used_in_order_and_no_older_than_they_say():
+def test_random_stamps_are_used_in_order_and_give_the_age():
     """Delays, repetitions, stamps of other clocks, and a host whose clock is set back."""
     used = dict.fromkeys(StampOrder, 0)
     for seed in range(300):
