@@ -256,7 +256,7 @@ def test_calibrate_measures_what_the_mocap_saw_of_the_way(observer, console, tmp
                 log.clear()
                 assert user.set('calibrate', x=0.2) == []
             return 'calibration of x' in ''.join(log)
-        wait_until(measured, 60.0, 'the calibration')
+        wait_until(measured, 120.0, 'the calibration')
     line = next(each for each in ''.join(log).splitlines() if 'calibration of' in each)
     assert 'measured 0.980000 of the way' in line
     assert f'set steps_per_unit to {1000 / 0.98:.6g}' in line
