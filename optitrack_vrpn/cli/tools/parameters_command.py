@@ -52,7 +52,8 @@ def section(node: Node) -> str:
 
 
 def _own_sections(node: Node) -> tuple[str, ...]:
-    return tuple(sections() for sections in filter(None, [_note(node, 'sections', None)]))
+    sections = _note(node, 'sections', None)
+    return (sections(),) if sections is not None else ()
 
 
 def page() -> str:

@@ -91,7 +91,7 @@ def check_bodies(probed: ProbeResults) -> CheckResult:
     if stream is None or not stream.bodies:
         return skip('bodies', 'no body sent a pose')
     found = of_check('bodies', stream)
-    if any(not one.bodies for one in found):
+    if any(not one.bodies for one in found):    # of all bodies: it explains theirs
         return results_of('bodies', found, {})
     bad = [body for body in stream.bodies if body.state is not State.TRACKED]
     faulty = {name for one in found for name in one.bodies}
