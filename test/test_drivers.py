@@ -67,7 +67,7 @@ def test_a_capture_gives_its_poses_with_every_bit(name):
 @pytest.mark.parametrize(('udp', 'changes_way', 'datagrams', 'datagrams_next'), [
     (HERE, True, 0, False), (HERE, True, 1, None), (HERE, False, 0, None),
     (None, True, 0, True), (None, False, 0, None)])
-def test_a_connection_without_a_pose_is_followed_by_one_of_the_other_way(
+def test_a_connection_without_data_is_followed_by_one_of_the_other_way(
         udp, changes_way, datagrams, datagrams_next):
     driver = greeted(udp=udp, changes_way=changes_way)
     for _ in range(datagrams):
