@@ -14,6 +14,7 @@ from optitrack_vrpn.stream.config import PipelineConfig
 from optitrack_vrpn.stream.motion.estimator import EstimateConfig
 from optitrack_vrpn.stream.pipeline import Pipeline
 from optitrack_vrpn.stream.server_data import POINT
+from pipeline_kit import make_pipeline, pose_report
 import pytest
 
 MS = 1_000_000
@@ -201,3 +202,14 @@ def test_a_backlog_is_withheld(timed):
     assert max(ages.values()) < 510 * MS
     assert not set(range(held_from, held_until - 55)) & set(ages)
     assert set(range(held_until + 60, 1_000)) <= set(ages)
+
+
+@pytest.mark.parametrize('processing_ns, coarse', [(0, True), (5 * MS, False)])
+def test_times_of_exposure_are_not_judged(processing_ns, coarse):
+    """Without them times that tick in 40 ms are no times of frames at 100 Hz."""
+    pipeline = make_pipeline()
+    for k in range(400):
+        sent_ns = S + k * 10 * MS // (40 * MS) * (40 * MS)
+        frame = pose_report('wand', sent_ns, (k * 1e-3, 0.0, 0.0))
+        pipeline.process([frame._replace(processing_ns=processing_ns)], 9 * S + k * 10 * MS, 0)
+    assert pipeline.stamps.coarse is coarse

@@ -42,6 +42,13 @@ def test_a_removed_parameter_is_of_this_node_and_says_what_to_do(monkeypatch):
         'bodies.cf1.lowpass.old: lowpass.old was removed: set lowpass.cutoff_hz')
 
 
+def test_a_removed_group_of_parameters_is_refused_by_any_of_its_names():
+    for name in ('method.max_depth_diff', 'method.nothing'):
+        assert unknown(name, ['max_depth_diff']) == (
+            f'{name} was removed: set the name without method.')
+    assert 'removed' not in unknown('methods.max_depth_diff', ['max_depth_diff'])
+
+
 def test_the_tcp_link_of_the_autopilot_says_what_to_use():
     with pytest.raises(ValueError, match='tcp: was removed.*udpclient'):
         parse('tcp:127.0.0.1:5760')
