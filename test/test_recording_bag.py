@@ -235,7 +235,7 @@ def test_a_file_cut_in_its_index_is_repaired_without_loss(tmp_path, cut, filled)
     assert by_mcap(writer.path) == whole
 
 
-def test_what_a_cut_recording_counted_is_told_and_kept_by_its_repair(tmp_path):
+def test_what_a_cut_recording_counted_is_reported_and_kept_by_its_repair(tmp_path):
     writer = write_poses(tmp_path / 'take', some_poses(60_000))
     content = writer.path.read_bytes()
     writer.path.write_bytes(content[:len(content) // 2])
