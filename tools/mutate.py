@@ -119,7 +119,7 @@ ROWS = (
      'test/test_findings.py -k delays_are'),
     ('stream/pipeline.py', ' and (\n                        not processing_ns)', '',
      'test/test_pipeline_natnet.py -k times_of_exposure'),
-    ('core/removed.py', ' or table.get(f', ' and table.get(f', 'test/test_removed.py'),
+    ('core/removed.py', ' or table.get(f', ' or None and table.get(f', 'test/test_removed.py'),
     ('node/status.py', '        self.graph = GraphFacts(self.graph.name)\n', '',
      'test/test_ros_neighbours.py -k outlast'),
     ('node/graph/status_binding.py', '_SILENT_NS = 2_500', '_SILENT_NS = 2_700',
