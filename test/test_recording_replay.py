@@ -16,6 +16,7 @@ from optitrack_vrpn.takes.record.raw_events import arrivals, stamped
 from optitrack_vrpn.takes.record.raw_recorder_io import KINDS, LostDatagrams, RawSink, record_raw
 from optitrack_vrpn.takes.record.raw_session import RawSession
 from optitrack_vrpn.takes.record.record_command import main
+from optitrack_vrpn.takes.record.replay_command import main as replay
 from optitrack_vrpn.takes.record.replay_io import ReplayConfig, ReplayServer
 from optitrack_vrpn.takes.take_io import load_take
 import pytest
@@ -156,8 +157,18 @@ def test_a_raw_recording_of_a_running_server_holds_all_it_sent(tmp_path):
 def test_a_raw_recording_of_no_server_is_a_problem(tmp_path):
     with socket.create_server(('127.0.0.1', 0)) as closed:
         port = closed.getsockname()[1]
-    problem = record_raw(tmp_path / 'raw.mcap', 'vrpn', '127.0.0.1', port, 0.2, lambda *_: None, 0)
-    assert 'no server was' in problem
+    for _ in range(2):    # no empty file remains that blocks the same command
+        problem = record_raw(
+            tmp_path / 'raw.mcap', 'vrpn', '127.0.0.1', port, 0.2, lambda *_: None, 0)
+        assert 'no server was' in problem
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_protocol_that_was_not_recorded_is_refused(capsys):
+    assert replay([str(capture('udp_lob')), '--protocol', 'natnet', '--port', '0']) == 64
+    out, err = capsys.readouterr()
+    said, = err.splitlines()
+    assert not out and said.endswith('contains no natnet, only vrpn: leave out --protocol')
 
 
 def test_a_silent_conversation_ends_the_replay():

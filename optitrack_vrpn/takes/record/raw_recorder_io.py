@@ -138,7 +138,8 @@ def record_raw(
     :param ended: event that ends the recording.
     :param remover: removes names and addresses.
     :param compression: see ``BagWriter``.
-    :returns: what went wrong, including losses and an empty file; '' if nothing did.
+    :returns: what went wrong, including losses and a silent server, of which no file remains; ''
+        if nothing did.
     :raises ConfigurationError: if the file cannot be created or the server is invalid.
     """
     if path.suffix != '.mcap':
@@ -175,4 +176,6 @@ def record_raw(
     loss = (f'{counted(lost.total, "datagram")} lost before the recorder read them (receive '
             'buffer full)' if lost.total else '')
     nothing = '' if sink.received else f'no server was recorded: {state}'
+    if nothing and not problem:    # the file is closed and still at its place
+        path.unlink(missing_ok=True)
     return '; '.join(filter(None, (problem, loss, nothing)))

@@ -63,8 +63,13 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
             f'{path}: is not a raw recording (record --raw); ros2 bag play plays a recording of '
             'topics')
     recording = load_raw(path)
-    sessions = of_one_protocol([session for session in recording.sessions if (
-        arguments.protocol in (None, session.protocol))] or recording.sessions)
+    sessions = [session for session in recording.sessions
+                if arguments.protocol in (None, session.protocol)]
+    if not sessions:
+        raise ConfigurationError(
+            f'{path}: contains no {arguments.protocol}, only {recording.sessions[0].protocol}: '
+            'leave out --protocol')
+    sessions = of_one_protocol(sessions)
     for text in (recording.cut, *(f'{reason}' for reason, _ in recording.damaged),
                  *(session.cut for session in sessions)):
         if text:
