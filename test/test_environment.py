@@ -243,3 +243,13 @@ def test_where_ros_is_sourced_both_targets_use_it_and_make_nothing_twice(checkou
     assert snapshot(checkout) == before
     where = env(checkout, 'where', **sourced)
     assert where.stdout == f'{checkout}/.venv-sourced/bin/python\n'
+
+
+# -- the run of the tests ----------------------------------------------------------------------
+
+def test_a_pytest_that_a_signal_ended_is_no_success(checkout):
+    code = (
+        'import subprocess, sys; sys.path.insert(0, "tools"); import run_tests\n'
+        'words = (("sh", "-c", text) for text in ("kill -9 $$", "exit 0"))\n'
+        'sys.exit(run_tests.wait([subprocess.Popen(each) for each in words], False))')
+    assert run(checkout, sys.executable, '-c', code).returncode == 128 + 9

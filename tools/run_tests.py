@@ -5,9 +5,9 @@ Run the tests in two steps, then repeat the failed ones once, one at a time.
 
   run_tests.py [PYTEST ARGUMENTS]
 
-First all others run in parallel. Then the tests marked `timed` run one at a time: they compare
-what they see with the time of the clock, and a processor must be free for them. The other
-processor runs the long computations meanwhile (marked `computes` by test/conftest.py).
+First the tests without the marks below run in parallel. Then the tests marked `timed` run one at
+a time: they compare results with the clock, and need a free processor. The other processor runs
+the long computations meanwhile (marked `computes` by test/conftest.py).
 
 Tests that start processes and wait for sockets and DDS can time out on a busy machine. A run may
 repeat at most BUDGET of them, each once; the output names them. A run that needs more repetitions
@@ -79,7 +79,7 @@ def start(arguments, workers=0, apart=False):
 
 def wait(processes, apart):
     """
-    Wait until all have ended; return the largest exit code.
+    Wait until all have ended; return the largest exit code, as of a shell if a signal ended it.
 
     The first Ctrl-C interrupts those in a session of their own, the second one kills them.
     """
@@ -102,7 +102,9 @@ def wait(processes, apart):
                     os.killpg(process.pid, signal.SIGKILL)
     if pressed:
         raise KeyboardInterrupt
-    return max(process.returncode for process in processes)
+    # Popen has negative numbers for signals: they are no success.
+    return max(code if code >= 0 else 128 - code for code in (
+        process.returncode for process in processes))
 
 
 def pytest(arguments, workers=0):
