@@ -13,6 +13,7 @@ from optitrack_vrpn.takes.dashboard.access import Access, Right
 from optitrack_vrpn.takes.dashboard.causes import FindingLog, page_findings
 from optitrack_vrpn.takes.dashboard.control import ControlLog, System
 from optitrack_vrpn.takes.dashboard.lab import FORCE, Lab, line_frame, plate_lines
+from optitrack_vrpn.takes.dashboard.takes_io import Takes
 import pytest
 
 OK, WARN, ERROR, STALE = range(4)
@@ -302,3 +303,15 @@ def test_a_command_of_another_tool_is_shown_with_its_sender():
     log.record(ack('optitrack', Kind.ACK_STOP), 5.01, 0)
     row, = log.rows(5.1)
     assert row['kind'] == 'STOP' and row['by'] == 'rqt\\n (ROS)' and len(row['answers']) == 1
+
+
+def test_a_take_that_cannot_be_read_hides_no_other(tmp_path):
+    for name in 'abc':
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f'{name}.mcap').touch()
+    (tmp_path / 'b' / 'b.mcap').rename(tmp_path / 'b' / 'b.mcap.broken')
+    (tmp_path / 'c' / 'more.mcap').symlink_to('gone')
+    (tmp_path / 'd').mkdir()
+    takes = Takes(tmp_path, print)
+    takes.update(False, 0.0)
+    assert [row['name'] for row in takes.status()['takes']] == ['a']

@@ -67,7 +67,7 @@ class Takes:
         async with self._reporting:    # one at a time: it takes a core
             if not page.is_file():
                 # A session of its own: Ctrl-C in the terminal reaches this process alone. The
-                # main thread starts it, which ends together with this process.
+                # report ends with the thread that starts it: the main thread.
                 process = await asyncio.create_subprocess_exec(
                     'nice', '-n', '10', sys.executable, '-m', 'optitrack_vrpn', 'report',
                     str(folder), '--json', '-o', str(page), stdin=asyncio.subprocess.DEVNULL,
@@ -96,10 +96,12 @@ class Takes:
         """
         if now >= self._due:
             self._due = now + _LOOK_S
-            rows = []
+            rows: list[dict[str, Any]] = []
             with contextlib.suppress(OSError):
-                rows = [_row(folder) for folder in self.folder.iterdir() if folder.is_dir()
-                        and not folder.name.startswith('.') and any(folder.glob('*.mcap'))]
+                for folder in self.folder.iterdir():
+                    if folder.is_dir() and not folder.name.startswith('.'):
+                        with contextlib.suppress(OSError):    # renamed or removed meanwhile
+                            rows += _rows(folder)
             rows.sort(key=lambda row: -row['time'])
             self._rows = rows[:_MOST]
             for row in rows:
@@ -122,21 +124,23 @@ class Takes:
                           if row is not self._active]}
 
 
-def _row(folder: Path) -> dict[str, Any]:
-    """Describe a take by its files, and by what ``report`` has written about it."""
+def _rows(folder: Path) -> list[dict[str, Any]]:
+    """Describe the take of a folder by its files and its report; empty if there is none."""
+    files = [path.stat() for path in folder.glob('*.mcap')]
+    if not files:
+        return []
     verdict, found = folder / _VERDICT, {}
     with contextlib.suppress(OSError):
         found = _verdict(verdict, verdict.stat().st_mtime_ns)
     closed = (folder / 'metadata.yaml').is_file()
-    files = [path.stat() for path in folder.glob('*.mcap')]
-    return {
+    return [{
         'name': printable(folder.name), 'folder': folder.name, 'closed': closed,
         'begin': folder.stat().st_mtime, 'time': max(one.st_mtime for one in files),
         'seconds': found.get('duration_s'),
         'megabytes': round(sum(one.st_size for one in files) / 1e6, 2),
         'level': found.get('severity', '' if closed else 'error'),
         'verdict': printable(str(found.get('verdict', 'not assessed yet' if closed else (
-            'not closed: record --recover repairs it'))), 300)}
+            'not closed: record --recover repairs it'))), 300)}]
 
 
 @functools.lru_cache(maxsize=2 * _MOST)
