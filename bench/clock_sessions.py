@@ -256,8 +256,8 @@ class _Silence:
 
     :param pause_s: after such a time without a frame there was nothing to publish.
     :param limit_s: silences that are longer need a line in the log.
-    :ivar explained_at: last time of a warning in the log, or of a problem that it told and that
-        lasts.
+    :ivar explained_at: last time of a warning in the log, or of a problem that it reported and
+        that lasts.
     """
 
     def __init__(self, session: Session, pause_s: float, limit_s: float) -> None:

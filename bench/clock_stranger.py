@@ -251,7 +251,7 @@ def cold_start(rng):
 
 
 def coarse_tick(rng):
-    """Draw a clock with ticks of which the period of the frames is no multiple."""
+    """Draw a clock whose tick does not divide the period of the frames."""
     lab = Lab(rng, 50, 240)
     lab.jitter(300e-6, spike_every=500, spike_s=4e-3)
     # Windows' system time moves by 15.625 ms, and by a sixteenth of it after timeBeginPeriod(1)

@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Measure processor time, memory and the time of the start; ratios are of turns of one run.
+Measure processor time, memory and the time of the start; ratios compare turns of one run.
 
     python bench/cost.py steps                  own share of a pose: compiled and plain, in turns
     python bench/cost.py steps --against OTHER  and another checkout

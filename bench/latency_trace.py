@@ -1,14 +1,14 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Trace what a pose costs in the node, and what its latest poses wait for, beside barest bridges.
+Trace the processor time of a pose in the node, and what the latest poses wait for.
 
     make bench-trace                     three tables; needs root and perf
 
-The bridges of ``latency.py`` take turns, with its sender and receiver. Of each turn:
+The bridges of ``latency.py`` take turns, with its sender and receiver. Figures of each turn:
 
 - the parts of a pose's processor time: perf samples the stacks of the bridge (cpu-clock), and the
-  innermost function of this package or library of the middleware says which part a sample is of;
+  innermost function of this package or library of the middleware decides the part of a sample;
 - wake-ups: how often the threads of the bridge have gone to sleep and were preempted;
 - what poses wait for: perf records which thread each processor runs (sched_switch, sched_waking).
   The time of each pose between its sending and its arrival in the subscriber is divided by what

@@ -13,7 +13,7 @@ import numpy as np
 from optitrack_vrpn.sim.motion import MotionState
 from scipy.spatial.transform import Rotation
 
-# Before the import of pymavlink: MAVLink 1 has no exact place in SIM_STATE.
+# Set before the import of pymavlink: in MAVLink 1, SIM_STATE has no exact position.
 os.environ['MAVLINK20'] = '1'
 mavutil = importlib.import_module('pymavlink.mavutil')
 

@@ -295,7 +295,7 @@ def tests_patch_no_names_of_this_package():
 
 
 def rows_of_mutate_fit_the_package():
-    """List rows that are out of date: without them a rule may lose the test that needs it."""
+    """List rows that are out of date: they no longer show that a test needs the rule."""
     wrong = []
     for name, old, _, tests in ROWS:
         path, test = PACKAGE / name, tests.split()[0]

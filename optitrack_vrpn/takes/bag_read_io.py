@@ -33,9 +33,9 @@ _ROWS = 20_000
 #: Messages of a batch that are looked at for compression one by one.
 _SAMPLED = 8
 ZSTD_MAGIC = b'\x28\xb5\x2f\xfd'
-#: Begins of what is often in the place of a recording, in lower case, and what to do.
+#: First bytes, in lower case, of files that are often given instead of a recording; what to do.
 _INSTEAD = (
-    # A checkout without Git LFS has it instead of a large file.
+    # A checkout without Git LFS contains it instead of a large file.
     (b'version https://git-lfs.github.com/spec/',
      'a pointer of Git LFS, not the file itself: run git lfs pull'),
     *((begin, 'a page of the web, not the file itself: download the raw file')
@@ -103,9 +103,9 @@ def find_files(path: Path, *endings: str) -> list[Path]:
 
 def check_content(path: Path) -> None:
     """
-    Check that a file has nothing else in the place of a recording, which its begin shows.
+    Check by the name and the first bytes that a file is not something else than a recording.
 
-    :raises ConfigurationError: if it has.
+    :raises ConfigurationError: if it is.
     """
     if path.suffix in ('.pcap', '.pcapng'):
         raise ConfigurationError(
@@ -352,7 +352,7 @@ def read_topics(
 
 
 def inflated(batch: ColumnBatch) -> ColumnBatch:
-    """Decompress messages if rosbag2 has compressed them one by one, as the first ones show."""
+    """Decompress messages that rosbag2 compressed one by one; the first ones show whether."""
     if not any(batch.data[at + DATA_AT:at + DATA_AT + 4].tobytes() == ZSTD_MAGIC
                for at in batch.offsets[:_SAMPLED].tolist()):
         return batch

@@ -92,7 +92,7 @@ class ClockRow(NamedTuple):
     The sender's clock according to the node's diagnostics.
 
     :ivar longer_us: by how much delays are longer than those of the stamps (µs).
-    :ivar longer_since_s: for how long they clearly are (s); 0 if they are not.
+    :ivar longer_since_s: for how long they have been longer (s); 0 if they are not.
     """
 
     time_ns: int

@@ -82,7 +82,7 @@ class AxesCounters:
 
 @dataclass
 class _Axis:
-    """State of one axis; ``now`` counts while the pose of its body is fresh."""
+    """State of one axis; ``now`` is used while the pose of its body is fresh."""
 
     row: AxisRow
     now: AxisState = _NONE

@@ -58,7 +58,7 @@ class Freshness:
             return StampOrder.REPEATED
         order = StampOrder.NEWER
         if stamp_ns < self.stamp_ns:
-            # A clock that was set back left a stamp in its future.
+            # If the last stamp is in the future now, the clock was set back.
             if self.stamp_ns - host_ns <= AHEAD_NS:
                 return StampOrder.OLDER
             order = StampOrder.SET_BACK

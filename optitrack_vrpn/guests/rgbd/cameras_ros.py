@@ -43,7 +43,7 @@ from sensor_msgs.msg import CameraInfo, Image
 
 class CameraSource(Node):
     """
-    Publish the images of a camera on a thread; when that has ended, ROS ends.
+    Publish the images of a camera on a thread, whose end shuts ROS down.
 
     :ivar failure: error that ended the thread, or None.
     """

@@ -196,12 +196,11 @@ def evaluate(
     with whole_file(arguments.output, OWN, (), arguments.force) as report:
         report.write_text(text, encoding='utf-8')
     print(f'report        {arguments.output}: both paths and the errors over time')
-    most = MOST_ERROR
     error = mount_error(found, truth)
     if arguments.trajectory == 'calibration' and (
-            error.millimetres > most.millimetres or error.degrees > most.degrees):
-        print(f'rgbd_demo: the transform is farther than {most.millimetres:.1f} mm or '
-              f'{most.degrees:.2f} deg from the truth', file=sys.stderr)
+            error.millimetres > MOST_ERROR.millimetres or error.degrees > MOST_ERROR.degrees):
+        print(f'rgbd_demo: the transform is farther than {MOST_ERROR.millimetres:.1f} mm or '
+              f'{MOST_ERROR.degrees:.2f} deg from the truth', file=sys.stderr)
         return 1
     return 0
 

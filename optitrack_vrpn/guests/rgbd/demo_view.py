@@ -116,9 +116,10 @@ def mount_error(found: OdometryEvaluation, truth: Floats) -> MountError:
 
 
 #: Greatest error of a right evaluation of the trajectory 'calibration'. Chosen: a wrong mount is
-#: off by centimetres or degrees; runs of 28 s at 10 Hz had 0.4 to 2.1 mm, and more than 3.4 mm
-#: once on a busy machine, which loses images. The stated deviation is no bound: it takes
-#: successive motions for independent, but the errors of odometry last for seconds.
+#: off by centimetres or degrees; runs of 28 s at 10 Hz had 0.4 to 2.1 mm
+#: (docs/evidence/rgbd_odometry.md), more on a busy machine, which loses images. The stated
+#: deviation is no bound: it takes successive motions as independent, but the errors of odometry
+#: last for seconds.
 MOST_ERROR = MountError(6.0, 0.5)
 
 

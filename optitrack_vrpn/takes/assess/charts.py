@@ -139,7 +139,7 @@ _MOST_SPANS = 3
 
 
 def longer_delays(take: Take) -> list[tuple[int, int, float]]:
-    """Return begin, end (ns) and most of delays (ms) that were longer than those of the stamps."""
+    """Return begin and end (ns) of delays longer than those of the stamps, and by how much (ms)."""
     found: list[tuple[int, int, float]] = []
     for row in take.clock:
         if row.longer_since_s > 0.0:
@@ -159,7 +159,7 @@ def clock_picture(take: Take, time: Callable[[int], str]) -> Optional[Picture]:
     Each epoch has an offset of its own, which can differ by days: the offset is drawn against the
     last of its epoch, so that a restart does not hide all other changes.
 
-    :param time: writes a time (ns).
+    :param time: formats a time (ns).
     :returns: None without diagnostics.
     """
     if len(take.clock) < 3:

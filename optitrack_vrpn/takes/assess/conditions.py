@@ -114,7 +114,7 @@ def lost(facts: TakeFacts) -> Iterator[Case]:
 # -- beyond the bodies, and the clock ------------------------------------------------------------
 def beyond(cause: str, paused: bool | None = None) -> Condition:
     """
-    Find what had a cause beyond the bodies, with all its effects.
+    Find events with a cause outside of the bodies, and all their effects.
 
     :param cause: the cause of the events.
     :param paused: True: only if all its gaps are short; False: only if one is long.
@@ -199,8 +199,8 @@ def broken(kind: str, long: bool | None = None) -> Condition:
     """
     Find bodies with gaps, jumps or freezes of their own.
 
-    :param kind: of the events; a reset beside no jump counts where the body has a jump.
-    :param long: of gaps, whether they are those of a body with a long one.
+    :param kind: 'gap', 'frozen' or 'jump'; resets that the node reported count as jumps.
+    :param long: True: gaps of the bodies with a long one; False: those of the other bodies.
     """
     def when(facts: TakeFacts) -> Iterator[Case]:
         weigh = facts.longest_s if kind == 'gap' else None

@@ -177,7 +177,7 @@ class TakeFacts:
 
     @property
     def unexplained_restarts(self) -> Spans:
-        """Return the restarts of the clock model that no other event goes with."""
+        """Return the restarts of the clock model without another event at that time."""
         explained = [event for events in self.common.values() for event in events]
         return [(at, at) for at in clock_restarts(self.take) if not any(
             event.begin_ns - _AFTER_NS <= at <= event.end_ns + _AFTER_NS for event in explained)]

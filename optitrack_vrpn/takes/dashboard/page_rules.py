@@ -29,7 +29,7 @@ class NodeFacts:
     :ivar node: its full name.
     :ivar reports: its diagnostics, by their subject.
     :ivar bodies: its bodies.
-    :ivar lab: states of nodes, and since when the page reads.
+    :ivar lab: states of the nodes, and the time from which the page reads them.
     :ivar now: present time (s).
     """
 
@@ -41,7 +41,7 @@ class NodeFacts:
 
     @property
     def conditions(self) -> list[tuple[LabBody, str, str, str]]:
-        """Return bodies with sign, word and reason; none while no connection explains them."""
+        """Return bodies with sign, word and reason; none while the connection has a problem."""
         link = self.reports.get('connection', LabReport(INFO))
         if link.level == ERROR or link.message.startswith('silent'):
             return []
@@ -75,11 +75,11 @@ def _in_state(word: str) -> Callable[[NodeFacts], Iterator[Case]]:
     """Return the condition of a state of a body; a peer may report any other word."""
     return lambda facts: (
         Case((body.name,), {'detail': f' ({reason})'})
-        for body, sign, its, reason in facts.conditions if sign == 'lost' and its == word)
+        for body, sign, state, reason in facts.conditions if sign == 'lost' and state == word)
 
 
 def _reported(*, error: bool) -> Callable[[NodeFacts], Iterator[Case]]:
-    """Return the condition of what the node reports of itself, as an error or less."""
+    """Return the condition of the reports of a node that are errors, or that are warnings."""
     return lambda facts: (
         Case((), {'subject': subject, 'message': one.message})
         for subject, one in facts.reports.items()

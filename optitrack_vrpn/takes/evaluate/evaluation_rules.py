@@ -39,13 +39,14 @@ class EvaluationFacts:
     """
     Facts of a comparison.
 
-    :ivar fitting: the transform of what fits: of the estimate, or of another reading of it.
+    :ivar fitting: the transform of the estimate, or of another reading of it that fits.
     :ivar reading: that reading, in words; '' for the estimate as it is.
     :ivar undetermined: what the motion does not determine, in sentences.
     :ivar matched: fraction of the estimate's poses that were compared.
     :ivar width_m: root mean square distance of the path from a line (m).
-    :ivar deviation_m: that of the estimate from the path, without an error of its size (m).
-    :ivar continuity: what of the reference the estimate covers.
+    :ivar deviation_m: root mean square distance of the estimate from the path, after correction
+        of its size (m).
+    :ivar continuity: which part of the reference the estimate covers.
     :ivar begin_ns: the first stamp of the reference (ns).
     """
 
@@ -65,7 +66,7 @@ class EvaluationFacts:
                      if abs(self.fitting.size / factor - 1.0) < _UNIT_ERROR), '')
 
     def span(self, begin_ns: int, end_ns: int) -> Span:
-        """Give a time as seconds from the begin of the reference."""
+        """Convert a time (ns) to seconds from the begin of the reference."""
         return Span((begin_ns - self.begin_ns) / NS_PER_S, (end_ns - self.begin_ns) / NS_PER_S)
 
 

@@ -108,7 +108,7 @@ def _by_pyarrow(path: Path, kind: str, tables: Iterable[Table], plain: bool) -> 
 
 
 def _decimal(pa: Any, times_ns: Stamps) -> Any:
-    """Return times as texts of decimal seconds with nine digits; negative ones are none."""
+    """Return times as texts of decimal seconds with nine digits; negative ones as null."""
     words = np.zeros((len(times_ns), 2), np.int64)
     words[:, 0] = times_ns
     valid = np.packbits(times_ns >= 0, bitorder='little').tobytes()

@@ -23,7 +23,7 @@ _MOST_LOSSES = 2000
 @dataclass
 class _Jump:
     """
-    A number that was expected of no publisher.
+    A number that is the next one of no known publisher.
 
     :ivar candidates: numbers that were expected then, below it.
     :ivar taken: the one whose publisher is taken to have lost messages; None for a new publisher.
@@ -40,7 +40,7 @@ class SequenceWatch:
     Count the messages of a topic that the middleware lost, from the publication sequence numbers.
 
     Each publisher numbers its own messages, and a message does not name its publisher. A number
-    that was expected of no publisher is taken for a loss of the publisher whose expected
+    that is the next one of no known publisher is taken for a loss of the publisher whose expected
     number is the nearest below it. If that number comes later, that publisher lost nothing: the
     loss is of the publisher below, or the number was the first of a new publisher. If several
     publishers lose messages at once, their shares can be mixed up; the sum is right. A loss is
