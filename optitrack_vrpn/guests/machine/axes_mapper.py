@@ -232,7 +232,7 @@ class AxisMapper:
                 math.nan, 'stale', f'the last pose of body {axis.row.body!r} was measured '
                 f'{body.age.age_s(now_ns):.1f} s ago')
         if axis.now.valid and body.guard.reason:
-            return AxisState(math.nan, 'doubt', body.guard.reason)
+            return AxisState(math.nan, 'accepted_by_time', body.guard.reason)
         return axis.now
 
     def _status(self, now_ns: int) -> AxesStatus:

@@ -9,7 +9,7 @@ from typing import Literal
 Fault = Literal[
     'soft_limit', 'limit_switch', 'motion_limit', 'stream_lost', 'mocap_lost', 'correction_limit',
     'machine_lost', 'not_found',
-    'no_pose', 'stale', 'doubt', 'gimbal_lock', 'range']
+    'no_pose', 'stale', 'accepted_by_time', 'gimbal_lock', 'range']
 
 
 class Mode(Enum):
