@@ -271,7 +271,7 @@ def test_empty_and_broken_takes_have_a_page(tmp_path, capsys):
     assert NO_POSE in page_of(tmp_path, capsys, tmp_path / 'none')
     write_poses(tmp_path / 'one', [('/wand/pose', BEGIN_NS, BEGIN_NS, (0.0, 0.0, 1.0), STILL)])
     page = page_of(tmp_path, capsys, tmp_path / 'one')
-    assert "of 'wand' only one pose" in unescape(page) and NO_POSE not in page
+    assert "only one pose of 'wand' was recorded" in unescape(page) and NO_POSE not in page
     poses = [('/wand/pose', BEGIN_NS + i * 4_000_000, BEGIN_NS + i * 4_000_000,
               (0.0, 0.0, float(i)), STILL) for i in range(300)]
     writer = write_poses(tmp_path / 'killed', poses, close=False)

@@ -66,7 +66,7 @@ TAKE_RULES: Final[tuple[Rule[TakeFacts], ...]] = (
          '{bodies} published no pose during the whole take',
          f'{_EACH_IN_VIEW} Or is it deleted in Motive?'),
     Rule('one pose', ERROR, lambda facts: case(facts.unmeasured, *facts.unmeasured),
-         'of {bodies} only one pose was recorded', _EACH_IN_VIEW),
+         'only one pose of {bodies} was recorded', _EACH_IN_VIEW),
     Rule('server restarted', ERROR, beyond('server restarted'),
          'the server restarted, or its clock was set; {effect}',
          'leave Motive running, and its clock alone, during a take',
@@ -165,7 +165,7 @@ TAKE_RULES: Final[tuple[Rule[TakeFacts], ...]] = (
          'poses of {bodies} arrive {time} after their stamp (median)',
          'reduce the load of the computers, or the delay of the network'),
     Rule('jitter', WARN, over(JITTER_MS, timed(lambda f: f.jitter_ms)),
-         'of {bodies} one pose in a hundred arrives at least {time} later than '
+         'one pose in a hundred of {bodies} arrives at least {time} later than '
          'the median', 'use a cable instead of WiFi; reduce the load of the computers'),
     Rule('noisy', WARN, over(
         NOISE_MM, lambda facts: {
