@@ -305,6 +305,16 @@ def test_a_command_of_another_tool_is_shown_with_its_sender():
     assert row['kind'] == 'STOP' and row['by'] == 'rqt\\n (ROS)' and len(row['answers']) == 1
 
 
+@pytest.mark.parametrize('system, listens', [
+    (System('recorder', 'active', heard=True), True),
+    (System('recorder', 'active', heard=True, gone=True), False),
+    (System('recorder', 'active'), False), (System('camera', 'active', heard=True), False)])
+def test_a_recorder_is_one_that_listens(system, listens):
+    log = ControlLog()
+    log.systems = {system.name: system}
+    assert log.recorders == ((system.name,) if listens else ()) and log.recording is listens
+
+
 def test_a_take_that_cannot_be_read_hides_no_other(tmp_path):
     for name in 'abc':
         (tmp_path / name).mkdir()

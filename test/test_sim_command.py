@@ -9,7 +9,9 @@ import select
 import signal
 import socket
 import time
+from types import SimpleNamespace
 
+from optitrack_vrpn.sim.command import announce
 import pytest
 import rawvrpn
 from rawvrpn import RawClient
@@ -84,3 +86,12 @@ def test_it_ends_at_once_although_a_client_on_tcp_does_not_read():
             code, _, err = end(tool)
             assert time.monotonic() - began < 10.0    # it would wait for ever
     assert code == 0 and 'Traceback' not in err
+
+
+@pytest.mark.parametrize('host, said', [
+    ('127.0.0.1', 'only this computer'), ('127.0.1.1', 'only this computer'),
+    ('localhost', 'only this computer'), ('0.0.0.0', 'any host that reaches it')])
+def test_it_says_who_can_connect(host, said, capsys):
+    scenario = SimpleNamespace(rate=100.0, bodies=[])
+    announce(SimpleNamespace(host=host, scenario=scenario, addresses=['']))
+    assert f'; {said} ' in capsys.readouterr().out
