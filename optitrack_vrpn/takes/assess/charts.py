@@ -139,7 +139,7 @@ _MOST_SPANS = 3
 
 
 def longer_delays(take: Take) -> list[tuple[int, int, float]]:
-    """Return begin and end (ns) of delays longer than those of the stamps, and by how much (ms)."""
+    """Return begin, end (ns) and excess (ms) of delays longer than those of the stamps."""
     found: list[tuple[int, int, float]] = []
     for row in take.clock:
         if row.longer_since_s > 0.0:
