@@ -12,7 +12,8 @@ from optitrack_vrpn.core.severity import INFO
 from optitrack_vrpn.drivers.automatic_io import AutomaticSource
 from optitrack_vrpn.drivers.choice import Patience
 from optitrack_vrpn.drivers.config import ClientConfig
-from optitrack_vrpn.drivers.link import LinkState
+from optitrack_vrpn.drivers.frames import Body, Frame
+from optitrack_vrpn.drivers.link import link_event, LinkState
 from optitrack_vrpn.drivers.natnet import codec
 from optitrack_vrpn.drivers.natnet.client_io import (
     choose_server, without_ended_recordings)
@@ -268,6 +269,34 @@ def test_a_stream_that_ended_is_replaced_by_that_of_the_other_protocol():
             assert client.status().transport in ('udp', 'tcp')
         finally:
             client.stop()
+
+
+def test_a_client_that_is_being_stopped_passes_no_frame_on():
+    class Late:
+        """A client whose thread delivers a frame while it is stopped."""
+
+        def __init__(self, gate):
+            self.gate = gate
+
+        def start(self):
+            self.gate.link_changed(link_event(LinkState.STREAMING, 'poses', INFO))
+            self.deliver()
+
+        def deliver(self):
+            self.gate.receive([Frame(1, [Body('wand', 0, 1, (0.0,) * 3, (0.0, 0.0, 0.0, 1.0))])],
+                              1, 0)
+
+        stop = deliver
+    sink = Sink()
+    client = AutomaticSource(
+        ('natnet', 'vrpn'), lambda protocol, gate, answered: Late(gate), sink,
+        Patience(1_500_000_000, 300_000_000))
+    client.start()
+    try:
+        sink.wait(lambda: sink.frames)
+    finally:
+        client.stop()
+    assert len(sink.frames) == 1
 
 
 @pytest.mark.parametrize('protocol', ['natnet', 'vrpn'])
