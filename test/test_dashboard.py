@@ -12,8 +12,10 @@ from optitrack_vrpn.core.status import StatusReport
 from optitrack_vrpn.takes.dashboard.access import Access, Right
 from optitrack_vrpn.takes.dashboard.causes import FindingLog, page_findings
 from optitrack_vrpn.takes.dashboard.control import ControlLog, System
-from optitrack_vrpn.takes.dashboard.lab import FORCE, Lab, line_frame, plate_lines
+from optitrack_vrpn.takes.dashboard.lab import FORCE, Lab, LabReport, line_frame, plate_lines
+from optitrack_vrpn.takes.dashboard.page_rules import NodeFacts, PAGE_RULES
 from optitrack_vrpn.takes.dashboard.takes_io import Takes
+from optitrack_vrpn.telling.findings import find
 import pytest
 
 OK, WARN, ERROR, STALE = range(4)
@@ -243,6 +245,16 @@ def test_one_cause_is_one_line_with_its_remedy_newest_first_and_kept_a_while():
     assert again['since_s'] == 0.0, 'it begins anew'
     fed.step(80.0)
     assert log.update(page_findings(fed.lab, 80.0), 80.0) == []
+
+
+@pytest.mark.parametrize('rate, slow', [('30.0', True), ('120.0', False)])
+def test_a_warning_of_a_body_is_one_finding_the_rate_if_it_is_low(rate, slow):
+    body = SimpleNamespace(
+        name='a', report=SimpleNamespace(values={'rate_hz': rate, 'nominal_rate_hz': '120.0'}),
+        condition=lambda now, reading_since: ('warn', 'TRACKED', 'a reason'))
+    lab = SimpleNamespace(states={}, waiting_since=lambda node: 0.0)
+    found, = find(PAGE_RULES, NodeFacts('mocap', {'x': LabReport(OK, at=1.0)}, [body], lab, 1.0))
+    assert (found.code == 'reported warning') is not slow and found.bodies == ('a',)
 
 
 def test_a_lost_connection_a_silent_node_and_an_inactive_one_are_one_finding_each():

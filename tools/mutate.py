@@ -105,6 +105,8 @@ ROWS = (
      'test/test_dashboard.py -k recorder_is'),
     ('takes/evaluate/evaluation_rules.py', "explains=('estimate lacks part',)", 'explains=()',
      'test/test_recording_evaluation.py -k lost_frames'),
+    ('takes/dashboard/page_rules.py', 'if not any(_slow(rule.when, body) for rule in RATES):',
+     'if True:', 'test/test_dashboard.py -k rate_if_it_is_low'),
     ('takes/record/replay_command.py', 'if not sessions:', 'if False:',
      'test/test_recording_replay.py -k not_recorded'),
     ('takes/record/raw_recorder_io.py', 'if nothing and not problem:', 'if False:',
