@@ -9,6 +9,7 @@ from optitrack_vrpn.cli.rows_io import nodes
 from optitrack_vrpn.cli.tools import parameters_command
 from optitrack_vrpn.cli.tools.parameters_command import main, parameter_file, settings_class
 from optitrack_vrpn.core.settings.parameters import parameters_of, sift
+from optitrack_vrpn.node.base.parameter_files import dotted_keys
 from optitrack_vrpn.node.body_settings import sift_body_settings
 import pytest
 import yaml
@@ -90,6 +91,12 @@ def test_a_file_is_checked_without_a_node(text, code, said, tmp_path, capsys):
     assert main(['--check', str(path)]) == code
     out, err = capsys.readouterr()
     assert not lacking(err if code else out, *said) and 'Traceback' not in err
+
+
+def test_a_dot_in_the_first_name_is_read_by_ros_as_it_is_meant():
+    assert [*dotted_keys(yaml.safe_load(
+        '/**: {ros__parameters: {bodies.wand: {name: a}, bodies: {a.b: {name: c}, d.e: 1}}}'
+    ))] == ['a.b']
 
 
 def test_the_files_of_the_package_pass_their_own_check(capsys):
