@@ -4,14 +4,14 @@
 
 from dataclasses import replace
 
-from doctor_results import heard
+from doctor_results import CLOCK, heard
 from optitrack_vrpn.core.severity import INFO, WARN
 from optitrack_vrpn.core.status import StatusReport
 from optitrack_vrpn.node.report import clock_entry
 from optitrack_vrpn.takes.dashboard.lab import Lab
 from optitrack_vrpn.telling.doctor.stream import check_clock
-from optitrack_vrpn.telling.facts import facts_of_pipeline
-from optitrack_vrpn.telling.rules import of_entry
+from optitrack_vrpn.telling.facts import facts_of_pipeline, StreamFacts
+from optitrack_vrpn.telling.rules import of_check, of_entry
 from pipeline_kit import HOST, make_pipeline, MS, pose_report, ProblemLog, S
 import pytest
 
@@ -74,3 +74,15 @@ def test_frames_that_are_withheld_are_reported():
     for text in (line, entry.message, doctor.found, page):
         assert 'no pose is published: since a new connection' in text
     assert entry.severity is WARN and doctor.severity is WARN
+
+
+@pytest.mark.parametrize('clock, codes', [
+    ({'above_s': 0.3}, ['all late']), ({'above_s': 0.2}, []),
+    ({'above_s': 0.3, 'withheld': 'a stall', 'withheld_s': 0.9}, []),
+    ({'above_s': 0.3, 'withheld': 'a stall', 'withheld_s': 1.0}, ['out of a buffer']),
+    ({'above_s': 0.01, 'above_since_s': 4.9}, []),
+    ({'above_s': 0.01, 'above_since_s': 5.0}, ['longer delays']),
+    ({'above_s': 0.01, 'above_since_s': 9.0, 'withheld': 'a stall', 'withheld_s': 0.1}, [])])
+def test_delays_are_findings_when_they_last_and_frames_are_fresh(clock, codes):
+    found = of_check('clock', StreamFacts(clock=replace(CLOCK, **clock), max_age_s=0.25))
+    assert [one.code for one in found] == codes

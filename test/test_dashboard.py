@@ -14,7 +14,6 @@ from optitrack_vrpn.takes.dashboard.causes import FindingLog, page_findings
 from optitrack_vrpn.takes.dashboard.control import ControlLog, System
 from optitrack_vrpn.takes.dashboard.lab import FORCE, Lab, LabReport, line_frame, plate_lines
 from optitrack_vrpn.takes.dashboard.page_rules import NodeFacts, PAGE_RULES
-from optitrack_vrpn.takes.dashboard.takes_io import Takes
 from optitrack_vrpn.telling.findings import find
 import pytest
 
@@ -325,15 +324,3 @@ def test_a_recorder_is_one_that_listens(system, listens):
     log = ControlLog()
     log.systems = {system.name: system}
     assert log.recorders == ((system.name,) if listens else ()) and log.recording is listens
-
-
-def test_a_take_that_cannot_be_read_hides_no_other(tmp_path):
-    for name in 'abc':
-        (tmp_path / name).mkdir()
-        (tmp_path / name / f'{name}.mcap').touch()
-    (tmp_path / 'b' / 'b.mcap').rename(tmp_path / 'b' / 'b.mcap.broken')
-    (tmp_path / 'c' / 'more.mcap').symlink_to('gone')
-    (tmp_path / 'd').mkdir()
-    takes = Takes(tmp_path, print)
-    takes.update(False, 0.0)
-    assert [row['name'] for row in takes.status()['takes']] == ['a']

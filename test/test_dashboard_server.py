@@ -13,6 +13,7 @@ import time
 
 from dashboard_kit import aiohttp, connect, run, Served, until
 from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
+from optitrack_vrpn.takes.dashboard.takes_io import Takes
 import pytest
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from rosgraph import NodeProcess, Observer
@@ -298,3 +299,15 @@ def test_record_starts_the_recorder_alone_is_shown_to_all_and_the_take_is_assess
         latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
         bridge = observer.node.create_publisher(DiagnosticStatus, '/armed_vehicles', latched)
         run(work, 100.0)
+
+
+def test_a_take_that_cannot_be_read_hides_no_other(tmp_path):
+    for name in 'abc':
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f'{name}.mcap').touch()
+    (tmp_path / 'b' / 'b.mcap').rename(tmp_path / 'b' / 'b.mcap.broken')
+    (tmp_path / 'c' / 'more.mcap').symlink_to('gone')
+    (tmp_path / 'd').mkdir()
+    takes = Takes(tmp_path, print)
+    takes.update(False, 0.0)
+    assert [row['name'] for row in takes.status()['takes']] == ['a']
