@@ -7,10 +7,10 @@ import threading
 
 from diagnostic_msgs.msg import DiagnosticStatus
 from optitrack_vrpn.core.errors import OptitrackVrpnError
+from optitrack_vrpn.core.worker_io import Worker
 from optitrack_vrpn.drivers.table import make_source
 from optitrack_vrpn.guests.machine.axis_bridge_ros import AxisBridge
 from optitrack_vrpn.guests.machine.gantry_controller_ros import GantryController
-from optitrack_vrpn.node.base.node_parts import Ticker
 from optitrack_vrpn.node.node import OptitrackVrpnNode
 from optitrack_vrpn.node.publishers import Publishers
 import pytest
@@ -300,7 +300,7 @@ def test_cleanup_does_not_wait_for_new_publishers(
             prepared.add(topic[0])
             assert ending.wait(30.0)
 
-    class Noting(Ticker):
+    class Noting(Worker):
 
         def stop(self):
             ending.set()

@@ -2,13 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the node in this process holds: it releases all of it, on the right thread."""
 
-import gc
 import random
 import threading
 import time
 
 from conftest import BOTH_PROTOCOLS
-from optitrack_vrpn.node.base.node_parts import Ticker
+from optitrack_vrpn.core.worker_io import Worker
 from optitrack_vrpn.node.publishers import Publishers
 from optitrack_vrpn.node.status import StatusReporter
 from optitrack_vrpn.node.supervision import Supervision
@@ -85,17 +84,20 @@ def test_a_bug_in_activate_releases_everything(user, motive, monkeypatch, consol
     (StatusReporter, 'observe'), (Supervision, 'stop'), (StatusReporter, 'retire')])
 def test_a_bug_in_one_step_leaves_the_others_to_release(
         user, motive, monkeypatch, console, place, name):
-    with NodeHere(parameters(motive('wand'))) as here:
+    tickers = []
+
+    def ticker_of(*arguments, **options):
+        tickers.append(Worker(*arguments, **options))
+        return tickers[-1]
+    with NodeHere(parameters(motive('wand')), ticker_of=ticker_of) as here:
         assert user.transition('configure') and user.transition('cleanup')
         before = held(here.node)
-        stop = Ticker.stop
         with monkeypatch.context() as patch:
             patch.setattr(place, name, bug)
             if user.transition('configure'):
                 wait_until(lambda: '/wand/pose' in user.topics())
-                ticker, = (one for one in gc.get_objects() if type(one) is Ticker)
                 assert not user.transition('cleanup')
-                stop(ticker)
+                tickers[-1].stop()
         logged(console, 'ArithmeticError: made up')
         assert user.state() == 'unconfigured'
         wait_until(lambda: here.run(lambda: released(here.node, before)), what='release')

@@ -56,8 +56,23 @@ BUFFERS = 'test/test_pipeline_freshness.py'
 ON_PACE, ON_LINE, ON_TIMES = (
     f'test/test_clock_{name}.py' for name in ('pace', 'line', 'sender_times'))
 REQUESTS = 'test/test_client_transport.py -k'
-DRIVERS = 'test/test_drivers.py'
+DRIVERS, WORKER = 'test/test_drivers.py', 'test/test_worker.py'
 ROWS = (
+    # A queue stays bounded, and whose loss is counted: by default that of the new item.
+    ('core/worker_io.py', 'if self._closed or self._waiting >= self._limit:',
+     'if self._closed:', WORKER),
+    ('core/worker_io.py', 'while self._oldest and self._queue', 'while self._queue', WORKER),
+    # An error ends the thread if its owner says so; the items behind it are counted.
+    ('core/worker_io.py', 'return self._failed(error)', 'self._failed(error)', WORKER),
+    ('core/worker_io.py', 'self.wake()    # for the items behind it', 'pass', WORKER),
+    # Calls do not wait for the items; nobody waits for a call to a thread that has ended.
+    ('core/worker_io.py', '            self._serve_calls()\n            # Only',
+     '            # Only',
+     WORKER),
+    ('core/worker_io.py', '            future.cancel()\n        self._end', '            pass\n'
+     '        self._end', WORKER),
+    # Nothing is done after ``stop`` unless the items are to be finished.
+    ('core/worker_io.py', 'if not self._closed or self._queue:', 'if True:', WORKER),
     (SENDER, 'self.above_ns <= WINDOW_NS < above_ns', 'False', f'{ON_PACE} -k inside_a_stall'),
     (SENDER, 'line.pulled_ns - above_ns > EARLY_NS', 'False', f'{ON_PACE} -k all_clocks'),
     (SENDER, ' or lag_ns < self._late_lag_ns - LATE_NS', '', f'{ON_PACE} -k drain'),

@@ -21,11 +21,12 @@ from optitrack_vrpn.control.protocol import Command, Kind
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.events import Event as UserEvent
 from optitrack_vrpn.core.severity import ERROR, INFO, WARN
+from optitrack_vrpn.core.worker_io import Worker
 from optitrack_vrpn.drivers.driver import Source
 from optitrack_vrpn.drivers.link import LinkState
 from optitrack_vrpn.drivers.table import lacking, make_source, recording_wanted, RecordingSource
 from optitrack_vrpn.node.base.managed_node import ManagedNode
-from optitrack_vrpn.node.base.node_parts import DeferredDestruction, Ticker
+from optitrack_vrpn.node.base.node_parts import DeferredDestruction
 from optitrack_vrpn.node.configuration import CHANGING, Configuration, NodeParameters
 from optitrack_vrpn.node.graph.conflicts_ros import describe_mismatch
 from optitrack_vrpn.node.receiver import Receiver, TurnLock
@@ -61,7 +62,7 @@ class OptitrackVrpnNode(ManagedNode):
         self, node_name: str = 'optitrack_vrpn', *,
         source_of: Callable[..., Source] = make_source,
         pipeline_of: Callable[..., Pipeline] = Pipeline,
-        ticker_of: Callable[..., Ticker] = Ticker, **kwargs: Any,
+        ticker_of: Callable[..., Worker[Any]] = Worker, **kwargs: Any,
     ) -> None:
         self._source_of, self._pipeline_of, self._ticker_of = source_of, pipeline_of, ticker_of
         super().__init__(node_name, allow_undeclared_parameters=True, **kwargs)

@@ -10,7 +10,7 @@ from typing import Any, Callable, Optional, Sequence, TYPE_CHECKING
 
 from optitrack_vrpn.core.names import printable
 from optitrack_vrpn.core.severity import ERROR, Severity
-from optitrack_vrpn.node.base.node_parts import Ticker
+from optitrack_vrpn.core.worker_io import Worker
 from optitrack_vrpn.node.graph.conflicts_ros import (
     ConflictingPublishers, DuplicateNames, ForeignParents)
 from optitrack_vrpn.node.receiver import TurnLock
@@ -123,7 +123,7 @@ class Supervision:
     def __init__(
         self, node: Node, lock: TurnLock, status: StatusReporter,
         announce: Callable[[Sequence[str]], None], log: Callable[[Severity, str, object], None],
-        ticker_of: Callable[..., Ticker] = Ticker,
+        ticker_of: Callable[..., Worker[Any]] = Worker,
     ) -> None:
         self._node = node
         self._lock = lock
@@ -132,7 +132,7 @@ class Supervision:
         self._log = log
         self._ticker_of = ticker_of
         self._found: deque[TrackedBody] = deque()
-        self._ticker: Optional[Ticker] = None
+        self._ticker: Optional[Worker[Any]] = None
         self._clock = HostClock()
         now_ns = self._clock.now_ns()
         self._duplicate_names = DuplicateNames(node, now_ns)
@@ -150,9 +150,13 @@ class Supervision:
         self._pipeline = pipeline
         self._publishers = publishers
         self._accept_services = AcceptServices(self._node, self._lock, pipeline)
+        # A timer of the node would cost more: before each wait rclpy's executors visit all
+        # entities of a node, including the events of every publisher. At 10 Hz that takes more
+        # processor time than the poses of several bodies, with the interpreter's lock held.
         # Chosen: period (s). New bodies wake the thread, so it only delays the detection of
         # silence.
-        self._ticker = self._ticker_of(0.1, self._tick)
+        self._ticker = self._ticker_of('ticker', self._failed, turn=self.tick, period_s=0.1)
+        self._ticker.start()
         self._ticker.wake()    # the client may have found bodies already
 
     def stop(self) -> None:
@@ -171,11 +175,9 @@ class Supervision:
             self._accept_services.close()
             self._parents.close()
 
-    def _tick(self) -> None:
-        try:
-            self.tick()
-        except Exception:    # it would end the thread
-            self._log(ERROR, f'bug in tick:\n{traceback.format_exc()}', 'tick')
+    def _failed(self, error: Exception) -> bool:
+        self._log(ERROR, f'bug in tick:\n{traceback.format_exc()}', 'tick')
+        return True
 
     def tick(self) -> None:
         """Run all tasks once, on the ticker thread."""
