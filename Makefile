@@ -7,7 +7,7 @@ ARGS ?=
 RUN = @$(PYTHON) tools/env.py run
 
 .DEFAULT_GOAL := usage
-.PHONY: usage help demo demo-rgbd check test coverage lint docs env bench bench-trace bench-cost bench-bodies bench-clock bench-recorder bench-takes bench-faults bench-gantry bench-calibrate bench-swarm bench-rgbd bench-rgbd-map rgbd-pictures soak clean clean-env
+.PHONY: usage help demo demo-rgbd check test coverage lint docs env bench bench-cost bench-bodies bench-clock bench-takes bench-faults bench-gantry bench-calibrate bench-swarm bench-rgbd bench-rgbd-map soak clean clean-env
 
 usage:
 	@echo '  make demo    run a simulated Motive and the node, with a live table'
@@ -45,28 +45,20 @@ docs:  ## regenerate generated parts of config and docs
 env:  ## create the environment of the other targets
 	@$(PYTHON) tools/env.py make
 
-bench:  ## measure latency, processor time and recording
+bench:  ## measure latency and processor time
 	$(RUN) --installed bench/latency.py $(ARGS)
-	$(if $(ARGS),@:,$(RUN) --installed bench/recorder.py --seconds 20)
 
-bench-trace:  ## trace what a pose costs and waits for (root, perf)
-	$(RUN) --installed bench/latency_trace.py $(ARGS)
-
-bench-cost:  ## measure steps, protocols and the start (WHAT=steps)
+bench-cost:  ## measure steps and the start (WHAT=steps)
 	$(RUN) --installed bench/cost.py $(or $(WHAT),steps) $(ARGS)
 
-bench-bodies:  ## measure validity, velocities and smoothing
+bench-bodies:  ## measure the validity of bodies under faults
 	$(RUN) --installed -m bench.bodies $(ARGS)
-	$(RUN) -m bench.velocity $(ARGS)
 
 bench-clock:  ## measure the stamp estimators
 	$(RUN) --installed bench/clock.py $(ARGS)
 
 bench-takes:  ## measure report and export on long takes
 	$(RUN) bench/takes.py $(ARGS)
-
-bench-recorder:  ## measure the recording of 50 bodies
-	$(RUN) bench/recorder.py $(ARGS)
 
 bench-faults:  ## run the node through all faults
 	$(RUN) bench/faults.py $(ARGS)
@@ -77,9 +69,6 @@ bench-gantry:  ## compare control rules on the simulated gantry
 bench-calibrate:  ## measure calibrate on simulated data (an hour of processor time)
 	@OPENBLAS_NUM_THREADS=1 $(PYTHON) tools/env.py run -m bench.calibrate $(ARGS)
 
-bench-dashboard:  ## measure the cost of the dashboard with 50 bodies and 5 pages
-	$(RUN) --installed bench/dashboard.py $(ARGS)
-
 bench-swarm:  ## measure up to 32 robots on one network (root)
 	$(RUN) --installed bench/swarm.py $(ARGS)
 
@@ -88,9 +77,6 @@ bench-rgbd:  ## measure the RGB-D odometry; --topics: as a node
 
 bench-rgbd-map:  ## measure the loop closure of the RGB-D mapper
 	$(RUN) -m bench.rgbd_mapping $(ARGS)
-
-rgbd-pictures:  ## make the pictures of docs/rgbd.md
-	$(RUN) -m bench.rgbd_pictures $(ARGS)
 
 soak:  ## run the node for an hour with faults every minute
 	$(RUN) bench/soak.py $(ARGS)

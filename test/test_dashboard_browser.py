@@ -105,7 +105,7 @@ def test_start_lost_bodies_stop_and_no_answer_on_two_pages(lab):
         for one in (page, phone):
             eventually(one, '#log', 'optitrack_vrpn after')
             assert 'START take_1 by Ada <b> (127.0.0.1)' in text(one, '#log')
-        # 60 ms on a quiet machine; see bench/dashboard.py.
+        # 60 ms on a quiet machine.
         assert page.execute_script('return window.took') < 2000.0
         eventually(phone, '#verdict', '2 bodies tracked')
         places = set()

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The conversations of both protocols without sockets: captures, faults, random operation."""
 
+import math
 import random
 
 from optitrack_vrpn.core.errors import RemoteProtocolError
@@ -20,6 +21,9 @@ from optitrack_vrpn.drivers.natnet.messages import (
     BodyDefinition, Definitions, MessageId, NatNetBody, NatNetFrame, ServerInfo)
 from optitrack_vrpn.drivers.natnet.settings import NatNetConfig
 from optitrack_vrpn.drivers.vrpn.driver import VrpnDriver
+from optitrack_vrpn.stream.config import PipelineConfig
+from optitrack_vrpn.stream.motion.estimator import EstimateConfig
+from optitrack_vrpn.stream.pipeline import Pipeline
 import pytest
 from rawvrpn import COOKIE
 import sessions
@@ -142,7 +146,8 @@ def test_what_came_before_a_fault_of_the_stream_is_passed_on():
 
 def frame(number, ids=(1,), exposure=None):
     ticks = 10_000_000 + number * 41_667 if exposure is None else exposure
-    bodies = [NatNetBody(one, 1.0, 2.0, 3.0, 0.0, 0.0, 0.0, 1.0, 0.0, 1) for one in ids]
+    bodies = [NatNetBody(one, 1.0 + 1e-3 * number, 2.0, 3.0, 0.0, 0.0, 0.0, 1.0, 0.0, 1)
+              for one in ids]
     return encode_frame(NatNetFrame(
         number, bodies, [], 0.0, 0, 0, number / 240, ticks, ticks + 1000, ticks + 50_000,
         0, 0, 0), VERSION)
@@ -261,47 +266,73 @@ def test_silence_without_a_frame_names_the_way_that_frames_should_come():
 
 # -- both, at random ------------------------------------------------------------------------------
 
+def damaged(data, chance, share):
+    """Change a bit of some data, or cut it, with a chance."""
+    data = bytearray(data)
+    if data and chance.random() < share:
+        data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+    return bytes(data[:len(data) if chance.random() > share else chance.randrange(65)])
+
+
 def pieces(name, chance):
-    """Give pieces of the conversation of a protocol, some of them damaged."""
+    """Give pieces of the conversation of a protocol and their times; some are damaged."""
+    share = chance.choice([0.0, 0.002, 0.05])
     if name == 'natnet':
-        known = [codec.encode_server_info(MOTIVE), encode_definitions(BODIES, VERSION),
-                 codec.encode_response(0), *map(frame, range(1, 30)), frame(40, (1, 2))]
-        while True:
-            data = bytearray(chance.choice(known))
-            if chance.random() < 0.2:
-                data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
-            yield 'natnet/udp', bytes(data[:chance.choice([len(data), chance.randrange(65)])])
-    (session,) = sessions.sessions('udp_lob')
-    for action in session.server_actions:
-        data = bytearray(action.data)
-        if chance.random() < 0.01:
-            data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
-        yield f'vrpn/{action.kind}', bytes(data)
+        yield 'natnet/udp', codec.encode_server_info(MOTIVE), 0
+        yield 'natnet/udp', encode_definitions(BODIES, VERSION), 0
+        for number in range(1, 400):
+            others = [codec.encode_server_info(MOTIVE), encode_definitions(BODIES, VERSION),
+                      codec.encode_response(0), frame(max(1, number - 3)), frame(number, (1, 2))]
+            for data in [frame(number), chance.choice(others)][:chance.choice([1, 1, 1, 2])]:
+                yield 'natnet/udp', damaged(data, chance, share), number * S // 240
+        return
+    (session,) = sessions.sessions('motive_like_5x240')
+    first_ns = session.server_actions[0].time_ns
+    for action in session.server_actions[:400]:
+        yield (f'vrpn/{action.kind}', damaged(action.data, chance, share / 5),
+               action.time_ns - first_ns)
+
+
+def keeps_promises(found, newest, host_ns):
+    """Require of what would be published: finite, of unit norm, rising, not too old."""
+    for channel, stamp_ns, _, position, quat, motion, _ in found.samples:
+        assert all(map(math.isfinite, position)) and abs(math.hypot(*quat) - 1.0) < 1e-6
+        assert 0 <= host_ns - stamp_ns <= 250_000_000
+        assert stamp_ns > newest.get(channel, 0)
+        newest[channel] = stamp_ns
+        assert motion is None or all(map(math.isfinite, (
+            number for part in motion[1:] for number in part)))
+    for report in found.motions:
+        assert all(map(math.isfinite, (*report.linear, *report.angular)))
 
 
 @pytest.mark.parametrize('name', ['vrpn', 'natnet'])
-def test_at_random_a_driver_only_ends_refuses_or_goes_on(name):
-    for seed in range(60):
+def test_damaged_bytes_end_a_conversation_or_publish_only_what_is_promised(name):
+    host_minus_arrival_ns, published = 1_700_000_000 * S, 0
+    for seed in range(20):
         chance = random.Random(seed)
         driver = VrpnDriver('192.0.2.1', udp=HERE) if name == 'vrpn' else NatNetDriver(
-            NatNetConfig(wanted=frozenset({'markers', 'skeletons'})), 0, ('192.0.2.1', 1510))
-        driver.begin(0)
-        now_ns, source = 0, pieces(name, chance)
-        for _ in range(200):
-            now_ns += chance.choice([0, 1000, 1_000_000, 300_000_000, 5 * S])
-            if chance.random() < 0.8:
-                channel, data = next(source, (None, b''))
-                if channel is None:
-                    break
-                for item in driver.feed(channel, memoryview(data), now_ns):
-                    assert not isinstance(item, Frame) or item.sender_time_ns >= 0
-            else:
-                try:
+            NatNetConfig(wanted=frozenset({'markers', 'skeletons'})), 1000 * S, HERE)
+        pipeline, newest = Pipeline(PipelineConfig(
+            server_motion=True, estimate=EstimateConfig(estimate_motion=True))), {}
+        now_ns = 1000 * S
+        driver.begin(now_ns)
+        for channel, data, at_ns in pieces(name, chance):
+            now_ns = 1000 * S + at_ns
+            try:
+                if now_ns >= driver.next_due_ns:
                     driver.due(now_ns)
-                except RemoteProtocolError:
-                    break
-                assert driver.next_due_ns > now_ns or driver.actions
+                items = driver.feed(channel, memoryview(data), now_ns)
+            except RemoteProtocolError as error:
+                assert str(error)
+                break
+            assert all(item.sender_time_ns >= 0 for item in items if isinstance(item, Frame))
+            found = pipeline.process(items, now_ns, host_minus_arrival_ns, now_ns)
+            keeps_promises(found, newest, now_ns + host_minus_arrival_ns)
+            assert all(event.text.isprintable() for event in pipeline.take_events())
+            published += len(found.samples)
             if of_kind(taken(driver), Finish):
                 break
         driver.end(now_ns)
         assert all(value >= 0 for value in driver.counters().values())
+    assert published > 1000

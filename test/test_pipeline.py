@@ -21,6 +21,7 @@ from optitrack_vrpn.stream.bodies.states import State
 from optitrack_vrpn.stream.clock.types import StampConfig
 from optitrack_vrpn.stream.config import PipelineConfig
 from optitrack_vrpn.stream.pipeline import Pipeline
+from optitrack_vrpn.stream.roster import body_name
 from optitrack_vrpn.telling.facts import facts_of_body
 from pipeline_kit import HOST, make_pipeline, MS, pose_report, ProblemLog, S
 import pytest
@@ -430,6 +431,12 @@ def test_sensors_of_one_sender_are_bodies_of_their_own():
     out = pipeline.process(frame, S, HOST).samples
     assert len({sample.channel.names.motive for sample in out}) == 4
     assert len({sample.channel.names.topics['pose'] for sample in out}) == 4
+
+
+@given(st.lists(st.tuples(
+    st.text('a/sensor0-1', max_size=20), st.integers(-11, 11)), unique=True))
+def test_no_two_sensors_have_one_name(pairs):
+    assert len({body_name(*pair) for pair in pairs}) == len(pairs)
 
 
 # -- names and notices ----------------------------------------------------------------------------
