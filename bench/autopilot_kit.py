@@ -156,11 +156,11 @@ class Flight:
         :param begin_ns: messages that arrived before this are left out (host's clock).
         """
         heard = [one for one in self.heard(autopilot) if one.arrival_ns >= begin_ns]
-        stamps = [one.message.fields['time_usec'] * 1000 for one in heard]
+        stamps = [one.message.time_usec * 1000 for one in heard]
         spaces = np.diff(stamps) / 1e9
         frames = [self.frame_of(one, body) for one in heard]
         known = [(one, frame) for one, frame in zip(heard, frames) if frame is not None]
-        counters = [one.message.fields['reset_counter'] for one in heard]
+        counters = [one.message.reset_counter for one in heard]
         steady = spaces[spaces < GAP_S]
         return Verdict(
             len(heard), len(heard) - len(known), int(np.sum(spaces <= 0)),
@@ -173,7 +173,7 @@ class Flight:
 
     def frame_of(self, heard, body):
         """Find the frame that a message shows near its stamp: when it was due, or None."""
-        fields = heard.message.fields
+        fields = heard.message.to_dict()
         for server in self.servers:
             seconds = (fields['time_usec'] * 1000 - server.origin_ns) / 1e9
             nearest = round(seconds * server.scenario.rate)

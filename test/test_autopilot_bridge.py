@@ -115,8 +115,8 @@ def test_poses_go_out_only_while_active_and_tracked(body):
             assert len(server.heard) <= count + 1, reason
 
         def wait_resets(count):
-            first = server.heard[0].message.fields['reset_counter']
-            wait_until(lambda: server.heard[-1].message.fields['reset_counter'] == (
+            first = server.heard[0].message.reset_counter
+            wait_until(lambda: server.heard[-1].message.reset_counter == (
                 first + count) % 256, what=f'{count} resets')
 
         wait_until(lambda: server.fake.companion, what='heartbeat')
@@ -125,10 +125,10 @@ def test_poses_go_out_only_while_active_and_tracked(body):
         here.run(node.trigger_activate)
         wait_until(lambda: len(server.heard) > 20, what='poses')
         first = server.heard[0].message
-        assert first.name == 'ODOMETRY'
-        assert [first.fields[axis] for axis in 'xyz'] == [2.0, 1.0, -3.0]
-        assert first.fields['q'] == pytest.approx([S, 0, 0, S], abs=1e-6)
-        assert first.fields['vx'] == 0.5
+        assert first.get_type() == 'ODOMETRY'
+        assert [first.x, first.y, first.z] == [2.0, 1.0, -3.0]
+        assert first.q == pytest.approx([S, 0, 0, S], abs=1e-6)
+        assert first.vx == 0.5
 
         body.state('STALE')
         wait_until(lambda: finding(node, 'input').values['state'] == 'STALE', what='the state')
@@ -143,12 +143,12 @@ def test_poses_go_out_only_while_active_and_tracked(body):
         here.run(node.trigger_cleanup)
         assert node.findings() == []
         # The autopilot must see a reset after a new configuration, too.
-        count, last = len(server.heard), server.heard[-1].message.fields['reset_counter']
+        count, last = len(server.heard), server.heard[-1].message.reset_counter
         here.run(node.trigger_configure)
         here.run(node.trigger_activate)
         wait_until(lambda: len(server.heard) > count + 10, what='poses')
         assert last not in {
-            one.message.fields['reset_counter'] for one in server.heard[count + 1:]}
+            one.message.reset_counter for one in server.heard[count + 1:]}
 
 
 def test_a_count_that_is_no_number_of_python_does_not_end_the_bridge(body):
@@ -163,7 +163,7 @@ def test_a_second_node_with_other_axes_changes_nothing_but_is_named(body, consol
     turned = (0.0, 0.0, S, S)
     with fake_server(armed=True) as server, bridge(connection=server.connection) as here:
         wait_until(lambda: len(server.heard) > 20, what='poses')
-        first = server.heard[-1].message.fields
+        first = server.heard[-1].message
         with Observer('another_source') as other, Body(other, turned):
             wait_until(lambda: 'another_source' in finding(here.node, 'input').found)
             assert finding(here.node, 'input').severity is WARN
@@ -173,9 +173,8 @@ def test_a_second_node_with_other_axes_changes_nothing_but_is_named(body, consol
             wait_until(lambda: len(server.heard) > count + 20, what='poses of the first')
         count = len(server.heard)
         wait_until(lambda: len(server.heard) > count + 20, what='poses of the first')
-        assert {tuple(one.message.fields['q']) for one in server.heard} == {tuple(first['q'])}
-        assert {one.message.fields['reset_counter'] for one in server.heard} == {
-            first['reset_counter']}
+        assert {tuple(one.message.q) for one in server.heard} == {tuple(first.q)}
+        assert {one.message.reset_counter for one in server.heard} == {first.reset_counter}
 
 
 @pytest.mark.parametrize('armed', [False, True])
@@ -183,9 +182,9 @@ def test_an_attitude_that_time_alone_accepted_is_not_sent_to_an_armed_vehicle(
         body, armed, console):
     with fake_server(armed=armed) as server, bridge(connection=server.connection) as here:
         wait_until(lambda: len(server.heard) > 20 and here.node.armed is armed, what='poses')
-        counter = server.heard[-1].message.fields['reset_counter']
+        counter = server.heard[-1].message.reset_counter
         body.state('TRACKED', resets=1, accepted_by_time='1', accepted_by_time_deg='30.0')
-        wait_until(lambda: server.heard[-1].message.fields['reset_counter'] != counter)
+        wait_until(lambda: server.heard[-1].message.reset_counter != counter)
         body.state('TRACKED', resets=2, accepted_by_time='2', accepted_by_time_deg='90.0')
         if armed:
             wait_until(lambda: 'by time alone' in finding(here.node, 'sending').found)
@@ -197,7 +196,7 @@ def test_an_attitude_that_time_alone_accepted_is_not_sent_to_an_armed_vehicle(
             body.state('TRACKED', resets=2, accepted_by_time='2', accepted_by_time_deg='0.0')
         count = len(server.heard)
         wait_until(lambda: len(server.heard) > count + 20, what='poses')
-        assert server.heard[-1].message.fields['reset_counter'] == (counter + 2) % 256
+        assert server.heard[-1].message.reset_counter == (counter + 2) % 256
 
 
 def test_an_inactive_node_is_named(body):
@@ -213,7 +212,7 @@ def test_the_status_of_a_second_node_is_not_that_of_the_body(body):
     body.state('TRACKED', session='a')
     with fake_server(armed=True) as server, bridge(connection=server.connection) as here:
         wait_until(lambda: len(server.heard) > 20, what='poses')
-        counter = server.heard[-1].message.fields['reset_counter']
+        counter = server.heard[-1].message.reset_counter
         with Observer('another_source') as other:
             intruder = Body(other)
             for resets in range(10):
@@ -221,7 +220,7 @@ def test_the_status_of_a_second_node_is_not_that_of_the_body(body):
                 intruder.state('STALE', resets=resets, session='b')
                 time.sleep(0.05)
         assert finding(here.node, 'input').values['state'] == 'TRACKED'
-        assert server.heard[-1].message.fields['reset_counter'] == counter
+        assert server.heard[-1].message.reset_counter == counter
 
 
 def test_a_restart_never_begins_with_the_reset_counter_in_use():
@@ -265,7 +264,7 @@ def test_a_bridge_that_starts_again_in_flight_remembers_the_attitude_before(obse
             wait_until(lambda: len(server.heard) > 20 and here.node.armed is armed, what='poses')
 
         def sent():
-            return {tuple(one.message.fields['q']) for one in list(server.heard)}
+            return {tuple(one.message.q) for one in list(server.heard)}
 
         with Body(observer, (0.0, 0.0, 1.0, 0.0)), bridge(connection=server.connection) as here:
             if not armed:
@@ -338,8 +337,8 @@ def test_mocap_control_starts_and_stops_the_poses(observer, body):
             command(kinds.START, kinds.ACK_START)
             assert node.lifecycle_label == 'active'
             wait_until(lambda count=count: len(server.heard) > count + 10, what='poses')
-            assert server.heard[-1].message.fields['reset_counter'] == (
-                server.heard[0].message.fields['reset_counter'] + counter) % 256
+            assert server.heard[-1].message.reset_counter == (
+                server.heard[0].message.reset_counter + counter) % 256
             command(kinds.STOP, kinds.ACK_STOP)
             assert node.lifecycle_label == 'inactive'
             count = len(server.heard)

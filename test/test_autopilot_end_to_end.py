@@ -34,7 +34,7 @@ FAULTS = {'silent': (8.0, 8.8), 'frozen': (9.6, 10.4), 'teleported': (11.2, 12.0
 
 def resets(heard):
     """Count how often the reset counter changed."""
-    counters = [one.message.fields['reset_counter'] for one in heard]
+    counters = [one.message.reset_counter for one in heard]
     return sum(b != a for a, b in zip(counters, counters[1:]))
 
 
@@ -99,13 +99,13 @@ def test_only_true_fresh_poses_reach_the_autopilots_whatever_breaks(tmp_path):
         wait_until(lambda: len(px4.heard) > count + 5, what='poses')
         last = px4.fake.accepted[-1]
         assert min(abs(last.sample_ns - px4.fake.local_ns(
-            one.message.fields['time_usec'] * 1000)) for one in px4.heard[-5:]) < 5_000_000
+            one.message.time_usec * 1000)) for one in px4.heard[-5:]) < 5_000_000
         for name, bridge in flight.bridges.items():
             assert 'is not' not in bridge.log.lower() or 'set it to' not in bridge.log, name
 
         # A serial cable is pulled out and put back; the other vehicle does not notice.
         ardupilot.unplug()
-        before = ardupilot.heard[-1].message.fields['reset_counter']
+        before = ardupilot.heard[-1].message.reset_counter
         flight.bridges['ardupilot'].wait_for('trying again')
         unplugged = time.time_ns()
         count = len(px4.heard)
@@ -115,10 +115,10 @@ def test_only_true_fresh_poses_reach_the_autopilots_whatever_breaks(tmp_path):
         wait_until(lambda: ardupilot.heard[-1].arrival_ns > replugged, 10.0, 'poses again')
         after = [one for one in ardupilot.heard if one.arrival_ns > unplugged + 50_000_000]
         assert all(one.arrival_ns >= replugged for one in after)
-        assert after[0].message.fields['reset_counter'] != before
+        assert after[0].message.reset_counter != before
 
         # The node is killed and comes back.
-        counters = {name: server.heard[-1].message.fields['reset_counter']
+        counters = {name: server.heard[-1].message.reset_counter
                     for name, server in flight.fakes.items()}
         node.process.kill()
         node.process.wait()
@@ -130,7 +130,7 @@ def test_only_true_fresh_poses_reach_the_autopilots_whatever_breaks(tmp_path):
             verdict = flight.judge(name, begin_ns)
             assert not verdict.wrong and not verdict.backwards
             assert name != 'px4' or verdict.oldest_ms < 100
-            assert server.heard[-1].message.fields['reset_counter'] != counters[name]
+            assert server.heard[-1].message.reset_counter != counters[name]
 
         # It ends in order.
         for bridge in flight.bridges.values():

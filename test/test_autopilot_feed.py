@@ -8,14 +8,14 @@ import random
 from optitrack_vrpn.control.armed import Claim
 from optitrack_vrpn.core.doubt import Doubt
 from optitrack_vrpn.guests.autopilot.gate import Gate, MAX_AHEAD_NS, Output, Use, Withheld
-from optitrack_vrpn.guests.autopilot.messages import VisionSample
+from optitrack_vrpn.guests.autopilot.messages import make_message, VisionSample
 from optitrack_vrpn.guests.autopilot.settings import BridgeSettings, plan
-from optitrack_vrpn.guests.autopilot.vehicle import Incoming, Vehicle
+from optitrack_vrpn.guests.autopilot.vehicle import Vehicle
 from optitrack_vrpn.node.graph.reach import pose_reach
 from optitrack_vrpn.node.graph.status_binding import StatusBinding
 from optitrack_vrpn.node.graph.streams import StreamMessage, TopicsBinding
 import pytest
-from vehicle_kit import MS, START
+from vehicle_kit import MS, sent_by, START
 
 STEP_NS = 10 * MS
 MAX_AGE_NS = 90 * MS
@@ -210,8 +210,8 @@ class World:
         for system, beating in self.beating.items():
             if beating and (self.now // STEP_NS + 40 * system) % 100 == 0:
                 self.beat_ns[system] = self.now
-                self.vehicle.receive(Incoming('HEARTBEAT', system, 1, {
-                    'autopilot': 12, 'base_mode': 128 * self.armed[system]}),
+                self.vehicle.receive(sent_by(make_message(
+                    'HEARTBEAT', autopilot=12, base_mode=128 * self.armed[system]), system),
                     self.now, self.now)
         before = self.vehicle.interruptions
         self.vehicle.tick(self.now, self.now)

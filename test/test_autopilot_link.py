@@ -8,7 +8,7 @@ import threading
 import time
 
 from optitrack_vrpn.guests.autopilot.link_io import Codec, VisionBatch, WAITING
-from optitrack_vrpn.guests.autopilot.messages import Outgoing
+from optitrack_vrpn.guests.autopilot.messages import make_message
 from optitrack_vrpn.guests.autopilot.transport_io import open_transport, Transport
 import pytest
 from rosgraph import wait_until
@@ -69,8 +69,8 @@ def udp():
 
 
 def heartbeat(system, component=1, autopilot=12):
-    return Codec(system, component).encode(Outgoing('HEARTBEAT', {
-        'type': 2, 'autopilot': autopilot, 'base_mode': 0, 'custom_mode': 0, 'system_status': 3}))
+    return Codec(system, component).encode(make_message(
+        'HEARTBEAT', type=2, autopilot=autopilot, system_status=3, mavlink_version=3))
 
 
 def test_only_an_autopilot_becomes_the_peer_of_a_udp_port(unused_port):

@@ -16,7 +16,8 @@ from optitrack_vrpn.core.axes import AxesConfig, frame_maps
 from optitrack_vrpn.guests.autopilot.gate import valid
 from optitrack_vrpn.guests.autopilot.link_io import Codec
 from optitrack_vrpn.guests.autopilot.messages import (
-    ardupilot_transform, convert, euler_zyx, make, Outgoing, px4_odometry, VisionSample)
+    ardupilot_transform, convert, euler_zyx, make, make_message, px4_odometry,
+    VisionSample)
 from optitrack_vrpn.guests.autopilot.settings import BridgeSettings, MESSAGES, plan
 from optitrack_vrpn.sim.scenario_io import scenario_from_mapping
 from optitrack_vrpn.sim.world import World
@@ -125,7 +126,7 @@ def test_the_axes_change_as_matrices_do(quat, position, velocity, rates, seed):
     both = np.kron(np.eye(2), FRD_FROM_FLU)
     assert np.allclose(state.twist_covariance, both @ twist_covariance @ both.T)
 
-    messages = {one.name: one.fields for one in make(state, whole_plan(), 7)}
+    messages = {one.get_type(): one.to_dict() for one in make(state, whole_plan(), 7)}
     frd = np.array(state.twist_covariance)[:3, :3]
     assert np.allclose(np.reshape(messages['VISION_SPEED_ESTIMATE']['covariance'], (3, 3)),
                        ned_from_frd @ frd @ ned_from_frd.T, atol=1e-6)
@@ -139,7 +140,7 @@ def whole_plan(autopilot='px4'):
 
 def test_what_is_unknown_is_nan_and_not_zero():
     state = convert(VisionSample(0, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0), (0.0,) * 36))
-    messages = {one.name: one.fields for one in make(state, whole_plan(), 0)}
+    messages = {one.get_type(): one.to_dict() for one in make(state, whole_plan(), 0)}
     assert 'VISION_SPEED_ESTIMATE' not in messages, 'there is no velocity to send'
     odometry = messages['ODOMETRY']
     for name in ('vx', 'vy', 'vz', 'rollspeed', 'pitchspeed', 'yawspeed'):
@@ -153,7 +154,7 @@ def test_what_is_unknown_is_nan_and_not_zero():
 
 def test_a_velocity_without_covariance_has_nine_entries_that_begin_with_nan():
     state = convert(VisionSample(0, (0.0,) * 3, (0.0, 0.0, 0.0, 1.0), None, (1.0, 2.0, 3.0)))
-    speed = {one.name: one.fields for one in make(state, whole_plan(), 0)}['VISION_SPEED_ESTIMATE']
+    speed = {one.get_type(): one.to_dict() for one in make(state, whole_plan(), 0)}['VISION_SPEED_ESTIMATE']
     assert len(speed['covariance']) == 9
     assert math.isnan(speed['covariance'][0])
     assert (speed['x'], speed['y'], speed['z']) == pytest.approx((2.0, 1.0, -3.0))
@@ -269,15 +270,15 @@ def test_mavsdk_reads_every_field_of_the_trajectory_for_both_autopilots():
     pytest.importorskip('pymavlink')
     with MavsdkDecoder() as decoder:
         codec = Codec(1, 197)
-        decoder.ready(codec.encode(Outgoing('HEARTBEAT', {
-            'type': 18, 'autopilot': 8, 'base_mode': 0, 'custom_mode': 0, 'system_status': 4})))
+        decoder.ready(codec.encode(make_message(
+            'HEARTBEAT', type=18, autopilot=8, system_status=4, mavlink_version=3)))
         for autopilot in ('px4', 'ardupilot'):
             chosen = whole_plan(autopilot)
             for number in range(12):
                 stamp_ns = 1_700_000_000_123_456_789 + number * 20_000_000
                 for message in make(convert(sample_at(0.61 * number, stamp_ns)), chosen, 250):
                     decoder.sock.send(codec.encode(message))
-                    check_fields(decoder.decoded(), message.name, 0.61 * number, stamp_ns)
+                    check_fields(decoder.decoded(), message.get_type(), 0.61 * number, stamp_ns)
 
 
 def check_fields(decoded, name, seconds, stamp_ns):

@@ -4,7 +4,7 @@
 
 from optitrack_vrpn.core.severity import ERROR
 from optitrack_vrpn.guests.autopilot.fake_autopilot_io import FakeConfig
-from optitrack_vrpn.guests.autopilot.messages import Outgoing
+from optitrack_vrpn.guests.autopilot.messages import make_message
 from optitrack_vrpn.guests.autopilot.settings import BridgeSettings, plan
 from optitrack_vrpn.guests.autopilot.vehicle import Vehicle
 import pytest
@@ -65,7 +65,7 @@ def test_a_late_confirmation_of_the_origin_does_not_interrupt_the_poses(monkeypa
     def silent(message, now):
         """Take the origin, and answer only later requests for it."""
         answers = receive(message, now)
-        about_origin = [one for one in answers if one.name == 'GPS_GLOBAL_ORIGIN']
+        about_origin = [one for one in answers if one.get_type() == 'GPS_GLOBAL_ORIGIN']
         return [] if about_origin and len(permitted) < 700 else answers
     monkeypatch.setattr(both.fake, 'receive', silent)
     permitted = []
@@ -115,8 +115,8 @@ def test_an_origin_above_sea_level_is_reported_for_px4():
     """PX4 1.17 in SITL shifts its height by 488 m at each reset of the poses."""
     both = Together()
     both.run(1)
-    both.take(Outgoing('GPS_GLOBAL_ORIGIN', {
-        'latitude': 473977419, 'longitude': 85455938, 'altitude': 488000}))
+    both.take(make_message(
+        'GPS_GLOBAL_ORIGIN', latitude=473977419, longitude=85455938, altitude=488000))
     found = both.finding('origin')
     assert found.severity is ERROR
     assert 'reboot' in found.advice and '488.0 m' in found.found

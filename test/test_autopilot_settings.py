@@ -9,7 +9,6 @@ from optitrack_vrpn.guests.autopilot.link_io import Codec
 from optitrack_vrpn.guests.autopilot.messages import convert, make, VisionSample
 from optitrack_vrpn.guests.autopilot.settings import (
     BridgeSettings, MESSAGES, parse, plan, WIRE_BYTES)
-from optitrack_vrpn.guests.autopilot.vehicle import Incoming
 import pytest
 from vehicle_kit import START, Together, vision
 
@@ -73,7 +72,7 @@ def test_no_message_is_longer_on_the_wire_than_its_load_is_reckoned_with():
 def test_defaults_are_accepted_and_what_is_not_has_a_warning(autopilot, settings, dropped):
     fake = FakeAutopilot(FakeConfig(autopilot, epoch_ns=START))
     for message in vision(autopilot, **settings):
-        fake.receive(Incoming(message.name, 1, 197, message.fields), START)
+        fake.receive(message, START)
     assert dict(fake.dropped) == dropped
     both = Together(autopilot=autopilot, **settings)
     both.run(2)

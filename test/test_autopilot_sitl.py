@@ -50,11 +50,11 @@ class Capture:
         timesync = Timesync()
         timesync.request(self.asked_ns, 10**12)
         for at_ns, message in self.messages:
-            if message.name == 'TIMESYNC':
-                timesync.receive(message.fields['tc1'], message.fields['ts1'], at_ns)
+            if message.get_type() == 'TIMESYNC':
+                timesync.receive(message.tc1, message.ts1, at_ns)
         return timesync, [
-            (at_ns - message.fields['time_boot_ms'] * 1_000_000 + timesync.best.offset_ns) / 1e6
-            for at_ns, message in self.messages if message.name == 'ATTITUDE']
+            (at_ns - message.time_boot_ms * 1_000_000 + timesync.best.offset_ns) / 1e6
+            for at_ns, message in self.messages if message.get_type() == 'ATTITUDE']
 
 
 PX4 = Capture('px4_1.17_sitl.txt', target_system=0)
@@ -90,10 +90,10 @@ def test_it_is_recognised_with_version_parameters_and_origin(
 def test_requests_for_the_time_are_answered_at_once(capture):
     _, answers = capture.replay()
     begin_ns = next(at_ns for at_ns, one in capture.messages
-                    if one.name == 'HEARTBEAT' and one.system == 1)
-    asked = [(at_ns, one.fields['ts1']) for at_ns, one in capture.messages
-             if one.name == 'TIMESYNC' and one.fields['tc1'] == 0 and at_ns >= begin_ns]
-    assert asked and [(one.fields['tc1'], one.fields['ts1']) for one in answers] == asked
+                    if one.get_type() == 'HEARTBEAT' and one.get_srcSystem() == 1)
+    asked = [(at_ns, one.ts1) for at_ns, one in capture.messages
+             if one.get_type() == 'TIMESYNC' and one.tc1 == 0 and at_ns >= begin_ns]
+    assert asked and [(one.tc1, one.ts1) for one in answers] == asked
 
 
 # The stamps of PX4 are whole milliseconds; the clock of ArduPilot's simulation slips by
@@ -109,7 +109,7 @@ def test_its_clock_explains_the_arrival_of_its_attitudes(capture, count, least_m
 
 def test_the_estimator_of_ardupilot_without_poses_has_no_horizontal_position():
     vehicle, _ = ARDUPILOT.replay()
-    assert vehicle.estimator['flags'] == 1 | 2 | 4 | 32 | 128
+    assert vehicle.estimator.flags == 1 | 2 | 4 | 32 | 128
 
 
 @pytest.mark.parametrize(('state', 'level'), [

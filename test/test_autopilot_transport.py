@@ -17,7 +17,7 @@ import types
 from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.guests.autopilot.fake_autopilot_io import FakeAutopilot, FakeConfig, FakeServer
 from optitrack_vrpn.guests.autopilot.link_io import VisionBatch
-from optitrack_vrpn.guests.autopilot.messages import Outgoing
+from optitrack_vrpn.guests.autopilot.messages import make_message
 from optitrack_vrpn.guests.autopilot.settings import parse
 from optitrack_vrpn.guests.autopilot.transport_io import open_transport
 import pytest
@@ -154,9 +154,9 @@ def test_poses_that_wait_in_a_line_that_stands_still_are_thrown_away():
 
 
 def odometry(stamp_ns):
-    return Outgoing('ATT_POS_MOCAP', {
-        'time_usec': stamp_ns // 1000, 'q': [1.0, 0.0, 0.0, 0.0], 'x': 1.0, 'y': 2.0, 'z': 3.0,
-        'covariance': [math.nan] + [0.0] * 20})
+    return make_message(
+        'ATT_POS_MOCAP', time_usec=stamp_ns // 1000, q=[1.0, 0.0, 0.0, 0.0], x=1.0, y=2.0, z=3.0,
+        covariance=[math.nan] + [0.0] * 20)
 
 
 def dropped(link):

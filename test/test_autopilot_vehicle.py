@@ -19,7 +19,7 @@ def test_the_bridge_introduces_itself_as_an_onboard_controller_of_the_vehicle():
     both = Together(FakeConfig(system=7, epoch_ns=START))
     both.run(3)
     assert both.fake.companion == (7, 197, 18, 8)
-    assert sum(one.name == 'HEARTBEAT' for one in both.outgoing) == 3
+    assert sum(one.get_type() == 'HEARTBEAT' for one in both.outgoing) == 3
 
 
 @pytest.mark.parametrize('autopilot', ['px4', 'ardupilot'])
@@ -53,7 +53,7 @@ def test_wrong_parameters_are_named_with_the_right_values(autopilot, wrong, righ
     assert bad == right
     for name, value in right.items():
         assert both.said(f'{name} is {wrong[name]:g}; set it to {value:g}')
-    assert not [one for one in both.outgoing if one.name == 'PARAM_SET']
+    assert not [one for one in both.outgoing if one.get_type() == 'PARAM_SET']
     assert {name: both.fake.values[name][0] for name in wrong} == wrong
 
 
@@ -87,11 +87,11 @@ def test_parameters_that_the_autopilot_does_not_take_are_reported_and_others_are
         out = exchange.tick(1, False, step * ANSWER_NS)
         if out is None:
             continue
-        name = out.fields['param_id']
-        if out.name == 'PARAM_SET':
+        name = out.param_id
+        if out.get_type() == 'PARAM_SET':
             sent.append(name)
             if name == 'EKF2_HGT_REF':
-                exchange.receive(name, out.fields['param_value'], REAL32)
+                exchange.receive(name, out.param_value, REAL32)
         else:
             exchange.receive(name, wrong.get(name, 0.0), REAL32)
     assert exchange.done and exchange.refused.endswith(' EKF2_EV_CTRL, EKF2_MAG_TYPE')
@@ -128,7 +128,7 @@ def test_a_lost_heartbeat_is_a_state_and_its_return_begins_anew():
     both.outgoing.clear()
     both.run(3)
     assert both.vehicle.link is VehicleLink.ALIVE
-    assert [one for one in both.outgoing if one.name == 'PARAM_REQUEST_READ'], 'asked again'
+    assert [one for one in both.outgoing if one.get_type() == 'PARAM_REQUEST_READ'], 'asked again'
     keys = {event.key for text in ('is there', 'still sent') for event in both.said(text)}
     assert len(keys) == 2, 'logs limit the lines of one key'
 
@@ -270,7 +270,7 @@ def test_another_firmware_with_the_ids_of_the_vehicle_stops_no_poses_and_disarms
         both.run(1)
     assert [event.severity for event in both.said('own system id')] == [ERROR] * 5
     assert not both.said('restarted') and len(both.said('is there')) == 1
-    assert not [one for one in both.outgoing if one.name == 'PARAM_SET']
+    assert not [one for one in both.outgoing if one.get_type() == 'PARAM_SET']
     both.alive = False
     both.run(4)
     both.take(heartbeat)
@@ -281,7 +281,8 @@ def test_heartbeats_of_gimbals_and_ground_stations_are_no_autopilot():
     both = Together()
     heartbeat = FakeAutopilot(FakeConfig()).tick(START)[0]
     both.take(heartbeat, component=154)
-    both.take(heartbeat._replace(fields={**heartbeat.fields, 'autopilot': 8}), system=255)
+    heartbeat.autopilot = 8
+    both.take(heartbeat, system=255)
     assert both.vehicle.link is VehicleLink.WAITING
 
 

@@ -7,10 +7,20 @@ from optitrack_vrpn.guests.autopilot.gate import Gate
 from optitrack_vrpn.guests.autopilot.messages import convert, make, VisionSample
 from optitrack_vrpn.guests.autopilot.report import findings, LinkReport, VisionSource
 from optitrack_vrpn.guests.autopilot.settings import BridgeSettings, plan
-from optitrack_vrpn.guests.autopilot.vehicle import Incoming, Vehicle
+from optitrack_vrpn.guests.autopilot.vehicle import Vehicle
+import pytest
+
+pytest.importorskip('pymavlink')
 
 MS = 1_000_000
 START = 1_700_000_000 * 1000 * MS
+
+
+def sent_by(message, system, component=1):
+    """Return the message as if it came from a sender."""
+    header = message.get_header()
+    header.srcSystem, header.srcComponent = system, component
+    return message
 
 
 class Together:
@@ -38,8 +48,7 @@ class Together:
 
     def take(self, message, component=1, system=None):
         answers = self.vehicle.receive(
-            Incoming(message.name, system or self.fake.config.system, component, message.fields),
-            self.now, self.now - START + 10**12)
+            sent_by(message, system or self.fake.config.system, component), self.now, self.now - START + 10**12)
         self.deliver(answers)
 
     def deliver(self, messages):
@@ -47,8 +56,8 @@ class Together:
             self.outgoing.append(message)
             if not self.alive:
                 continue
-            for answer in self.fake.receive(Incoming(
-                    message.name, self.vehicle.own_system, 197, message.fields), self.now):
+            for answer in self.fake.receive(
+                    sent_by(message, self.vehicle.own_system, 197), self.now):
                 self.now += MS
                 self.take(answer)
 

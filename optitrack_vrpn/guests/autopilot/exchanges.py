@@ -24,10 +24,10 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 import math
 import statistics
-from typing import NamedTuple, Optional
+from typing import Any, NamedTuple, Optional
 
 from optitrack_vrpn.core.rotation import Vector
-from optitrack_vrpn.guests.autopilot.messages import euler_zyx, Outgoing, VehicleState
+from optitrack_vrpn.guests.autopilot.messages import euler_zyx, make_message, VehicleState
 
 #: PX4's constants, see above.
 PX4_ANSWERS = 500
@@ -86,22 +86,22 @@ class Timesync:
         return statistics.median_high(
             one.round_trip_ns for one in self._window) if self._window else None
 
-    def request(self, now_ns: int, monotonic_ns: int) -> Optional[Outgoing]:
-        """Return a request if one is due, by the system clock and a monotonic one (ns)."""
+    def request(self, now_ns: int, monotonic_ns: int) -> Any:
+        """Return a request, None if none is due, by the system and a monotonic clock (ns)."""
         if monotonic_ns < self._next_ns:
             return None
         self._next_ns = monotonic_ns + REQUEST_PERIOD_NS
         self._outstanding.append(now_ns)
-        return Outgoing('TIMESYNC', {'tc1': 0, 'ts1': now_ns})
+        return make_message('TIMESYNC', ts1=now_ns)
 
-    def receive(self, tc1: int, ts1: int, now_ns: int) -> Optional[Outgoing]:
-        """Process a TIMESYNC that arrived at ``now_ns``; return the answer to a request."""
+    def receive(self, tc1: int, ts1: int, now_ns: int) -> Any:
+        """Process a TIMESYNC that arrived at ``now_ns``; return the answer to a request, or None."""
         if tc1 == 0:
             self.answered += 1
             median = self.median_round_trip_ns
             if median is not None and median < PX4_MAX_ROUND_TRIP_NS:
                 self.counted += 1
-            return Outgoing('TIMESYNC', {'tc1': now_ns, 'ts1': ts1})
+            return make_message('TIMESYNC', tc1=now_ns, ts1=ts1)
         if ts1 not in self._outstanding:
             return None
         while self._outstanding.popleft() != ts1:
@@ -129,11 +129,10 @@ class Timesync:
         return autopilot != 'px4' or self.counted >= PX4_ANSWERS
 
 
-def request_message(system: int, message_id: int) -> Outgoing:
+def request_message(system: int, message_id: int) -> Any:
     """Create a request for one message of the autopilot (MAV_CMD_REQUEST_MESSAGE)."""
-    return Outgoing('COMMAND_LONG', {
-        'target_system': system, 'target_component': 1, 'command': 512,
-        'param1': float(message_id)})
+    return make_message('COMMAND_LONG', target_system=system, target_component=1, command=512,
+                        param1=float(message_id))
 
 
 class Origin:
@@ -161,11 +160,9 @@ class Origin:
         if latitude or longitude:
             self.present = (latitude * 1e-7, longitude * 1e-7, altitude * 1e-3)
 
-    def tick(
-        self, system: int, armed: bool, now_ns: int, monotonic_ns: int,
-    ) -> Optional[Outgoing]:
+    def tick(self, system: int, armed: bool, now_ns: int, monotonic_ns: int) -> Any:
         """
-        Return the next request or setting if one is due.
+        Return the next request or setting, None if none is due.
 
         :param armed: whether the vehicle is armed; then no origin is set, because the answer can
             be lost, and PX4 moves its position to a second origin.
@@ -182,10 +179,10 @@ class Origin:
         # The estimator can refuse before it has initialised.
         self._next_ns = monotonic_ns + _PERIOD_NS * (5 if self.sent > 1 else 1)
         latitude, longitude, altitude = self._wanted
-        return Outgoing('SET_GPS_GLOBAL_ORIGIN', {
-            'target_system': system, 'latitude': round(latitude * 1e7),
-            'longitude': round(longitude * 1e7), 'altitude': round(altitude * 1e3),
-            'time_usec': now_ns // 1000})
+        return make_message(
+            'SET_GPS_GLOBAL_ORIGIN', target_system=system, latitude=round(latitude * 1e7),
+            longitude=round(longitude * 1e7), altitude=round(altitude * 1e3),
+            time_usec=now_ns // 1000)
 
     def pending(self, armed: bool, monotonic_ns: int) -> bool:
         """Return whether the origin is about to be set, before which ArduPilot gets no pose."""

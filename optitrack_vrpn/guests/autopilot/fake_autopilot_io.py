@@ -23,10 +23,10 @@ from typing import Any, NamedTuple, Optional
 
 from optitrack_vrpn.core.rotation import quat_from_angles
 from optitrack_vrpn.guests.autopilot.link_io import Codec
-from optitrack_vrpn.guests.autopilot.messages import euler_zyx, Outgoing
+from optitrack_vrpn.guests.autopilot.messages import euler_zyx, make_message
 from optitrack_vrpn.guests.autopilot.parameters import decode, encode, INT32, REAL32
 from optitrack_vrpn.guests.autopilot.settings import PROFILES
-from optitrack_vrpn.guests.autopilot.vehicle import Incoming, VISION
+from optitrack_vrpn.guests.autopilot.vehicle import sender_of, VISION
 
 #: Flags of ESTIMATOR_STATUS and EKF_STATUS_REPORT, which share these bits. PX4 1.17 in SITL sets
 #: "constant position" (128) whenever the vehicle stands still.
@@ -181,16 +181,16 @@ class FakeAutopilot:
 
     # -- out ---------------------------------------------------------------------------------
 
-    def tick(self, host_ns: int) -> list[Outgoing]:
+    def tick(self, host_ns: int) -> list[Any]:
         """Return the messages that the autopilot sends periodically."""
         made = []
         config, now_ns = self.config, self.local_ns(host_ns)
         if self._due('heartbeat', now_ns, 1.0):
-            made.append(Outgoing('HEARTBEAT', {
-                'type': 2, 'autopilot': PROFILES[config.kind].mav_autopilot,
-                'base_mode': 128 if config.armed else 0, 'system_status': 3}))
+            made.append(make_message(
+                'HEARTBEAT', type=2, autopilot=PROFILES[config.kind].mav_autopilot,
+                base_mode=128 if config.armed else 0, system_status=3, mavlink_version=3))
         if config.timesync_hz and self._due('timesync', now_ns, 1.0 / config.timesync_hz):
-            made.append(Outgoing('TIMESYNC', {'tc1': 0, 'ts1': now_ns}))
+            made.append(make_message('TIMESYNC', ts1=now_ns))
         if self._due('telemetry', now_ns, 0.2):
             made += self._telemetry(host_ns)
         return made
@@ -201,81 +201,82 @@ class FakeAutopilot:
         self._next[what] = now_ns + round(period_s * 1e9)
         return True
 
-    def _telemetry(self, host_ns: int) -> list[Outgoing]:
+    def _telemetry(self, host_ns: int) -> list[Any]:
         made = [self._estimator_status(host_ns)]
         if self.accepted:
             last = self.accepted[-1]
             roll, pitch, yaw = euler_zyx(last.quat_wxyz)
             # The time of that pose, so that a comparison does not contain the motion since.
             boot = {'time_boot_ms': last.sample_ns // 1_000_000 % 2**32}
-            made.append(Outgoing('ATTITUDE', {
-                **boot, 'roll': roll, 'pitch': pitch,
-                'yaw': math.remainder(yaw + self.config.yaw_error, 2 * math.pi)}))
+            made.append(make_message(
+                'ATTITUDE', roll=roll, pitch=pitch,
+                yaw=math.remainder(yaw + self.config.yaw_error, 2 * math.pi), **boot))
             if self.fused(host_ns):
-                made.append(Outgoing('LOCAL_POSITION_NED', {
-                    **boot, **dict(zip('xyz', last.position))}))
+                made.append(make_message(
+                    'LOCAL_POSITION_NED', **boot, **dict(zip('xyz', last.position))))
         return made
 
-    def _estimator_status(self, host_ns: int) -> Outgoing:
+    def _estimator_status(self, host_ns: int) -> Any:
         flags = _FUSED[self.config.kind] if self.fused(host_ns) else 1 | 128
-        return Outgoing('ESTIMATOR_STATUS' if self._px4 else 'EKF_STATUS_REPORT', {'flags': flags})
+        return make_message(
+            'ESTIMATOR_STATUS' if self._px4 else 'EKF_STATUS_REPORT', flags=flags)
 
     # -- in ----------------------------------------------------------------------------------
 
-    def receive(self, message: Incoming, host_ns: int) -> list[Outgoing]:
+    def receive(self, message: Any, host_ns: int) -> list[Any]:
         """Process a message; return the answers."""
-        fields = message.fields
+        name = message.get_type()
         now_ns = self.local_ns(host_ns)
-        if message.name == 'HEARTBEAT':
-            self.companion = (message.system, message.component, fields['type'],
-                              fields['autopilot'])
-        elif message.name == 'TIMESYNC':
-            if fields['tc1'] == 0:
-                return [Outgoing('TIMESYNC', {'tc1': now_ns, 'ts1': fields['ts1']})]
-            self._clock.round_trip(fields['ts1'], fields['tc1'], now_ns)
-        elif message.name in ('PARAM_REQUEST_READ', 'PARAM_SET'):
+        if name == 'HEARTBEAT':
+            self.companion = (*sender_of(message), message.type, message.autopilot)
+        elif name == 'TIMESYNC':
+            if message.tc1 == 0:
+                return [make_message('TIMESYNC', tc1=now_ns, ts1=message.ts1)]
+            self._clock.round_trip(message.ts1, message.tc1, now_ns)
+        elif name in ('PARAM_REQUEST_READ', 'PARAM_SET'):
             return self._parameter(message)
-        elif message.name == 'SET_GPS_GLOBAL_ORIGIN':
-            self.origin = (fields['latitude'], fields['longitude'], fields['altitude'])
+        elif name == 'SET_GPS_GLOBAL_ORIGIN':
+            self.origin = (message.latitude, message.longitude, message.altitude)
             return self._requested(49, host_ns)
-        elif message.name == 'COMMAND_LONG' and fields['command'] == 512:
-            return self._requested(round(fields['param1']), host_ns)
-        elif message.name in VISION:
+        elif name == 'COMMAND_LONG' and message.command == 512:
+            return self._requested(round(message.param1), host_ns)
+        elif name in VISION:
             reason = self._vision(message, now_ns)
             if reason:
                 self.dropped[reason] += 1
         return []
 
-    def _parameter(self, message: Incoming) -> list[Outgoing]:
-        name = message.fields['param_id']
+    def _parameter(self, message: Any) -> list[Any]:
+        name = message.param_id
         if name not in self.values:
             return []
         value, mav_type = self.values[name]
-        if message.name == 'PARAM_SET':
-            value = decode(message.fields['param_value'], mav_type, self._px4)
+        if message.get_type() == 'PARAM_SET':
+            value = decode(message.param_value, mav_type, self._px4)
             self.values[name] = (value, mav_type)
-        return [Outgoing('PARAM_VALUE', {
-            'param_id': name, 'param_value': encode(value, mav_type, self._px4),
-            'param_type': mav_type, 'param_count': len(self.values),
-            'param_index': list(self.values).index(name)})]
+        return [make_message(
+            'PARAM_VALUE', param_id=name, param_value=encode(value, mav_type, self._px4),
+            param_type=mav_type, param_count=len(self.values),
+            param_index=list(self.values).index(name))]
 
-    def _requested(self, message_id: int, host_ns: int) -> list[Outgoing]:
+    def _requested(self, message_id: int, host_ns: int) -> list[Any]:
         if message_id == 49 and self.origin is not None:
-            return [Outgoing('GPS_GLOBAL_ORIGIN', dict(
+            return [make_message('GPS_GLOBAL_ORIGIN', **dict(
                 zip(('latitude', 'longitude', 'altitude'), self.origin)))]
         if message_id == 148:
-            return [Outgoing('AUTOPILOT_VERSION', {
-                'flight_sw_version': 1 << 24 | 15 << 16 | 4 << 8 | 255})]
+            return [make_message(
+                'AUTOPILOT_VERSION', flight_sw_version=1 << 24 | 15 << 16 | 4 << 8 | 255)]
         return [self._estimator_status(host_ns)] if message_id in (193, 230) else []
 
     # -- the rules ---------------------------------------------------------------------------
 
-    def _vision(self, message: Incoming, now_ns: int) -> str:
+    def _vision(self, message: Any, now_ns: int) -> str:
         """Process a vision message; return the reason if the estimator does not use it."""
-        fields, name = message.fields, message.name
-        refusal = self._refusal(name, fields)
+        name = message.get_type()
+        refusal = self._refusal(name, message)
         if refusal:
             return refusal
+        fields = message.to_dict()
         sample_ns = self._clock.sample_ns(fields.get('time_usec', fields.get('usec', 0)), now_ns)
         speed = name == 'VISION_SPEED_ESTIMATE'
         last_ns = self._last_ns.get(speed)
@@ -301,16 +302,16 @@ class FakeAutopilot:
         self._last_ns[speed] = sample_ns
         return ''
 
-    def _refusal(self, name: str, fields: Mapping[str, Any]) -> str:
+    def _refusal(self, name: str, message: Any) -> str:
         odometry = name == 'ODOMETRY'
         reasons = {
             'unsupported message': name == 'VISION_SPEED_ESTIMATE',
             'not read by the estimator': name == 'ATT_POS_MOCAP',
-            'estimator_type': odometry and fields['estimator_type'] not in (0, 1, 2, 3),
-            'frame_id': odometry and fields['frame_id'] not in (1, 20),
+            'estimator_type': odometry and message.estimator_type not in (0, 1, 2, 3),
+            'frame_id': odometry and message.frame_id not in (1, 20),
         } if self._px4 else {
             'VISO_TYPE': not self.values['VISO_TYPE'][0],
-            'frame_id': odometry and (fields['frame_id'], fields['child_frame_id']) != (20, 12),
+            'frame_id': odometry and (message.frame_id, message.child_frame_id) != (20, 12),
         }
         return next((reason for reason, applies in reasons.items() if applies), '')
 
@@ -319,7 +320,7 @@ class HeardMessage(NamedTuple):
     """A vision message and its arrival on the host's clock (ns)."""
 
     arrival_ns: int
-    message: Incoming
+    message: Any
 
 
 class FakeServer:
@@ -368,9 +369,9 @@ class FakeServer:
 
     def _work(self) -> None:
         data, now_ns = self._read()
-        answers: list[Outgoing] = []
+        answers: list[Any] = []
         for message in self._codec.decode(data) if data else ():
-            if message.name in VISION:
+            if message.get_type() in VISION:
                 self.heard.append(HeardMessage(now_ns, message))
             answers += self.fake.receive(message, now_ns)
         for message_out in [*answers, *self.fake.tick(time.time_ns())]:

@@ -6,14 +6,12 @@ The thread of one MAVLink link: read, answer, send, and reopen the link after a 
 The executor's thread passes messages and never waits for the link: if the link is slower than the
 samples, the oldest are dropped. A message is not sent if its pose became too old while it waited.
 
-Bytes are those of pymavlink's generated dialect, without its connections; pymavlink is optional,
-and the first codec imports it.
+Messages and bytes are those of pymavlink's generated dialect, without its connections.
 """
 
 from __future__ import annotations
 
 from collections import deque
-import importlib
 import math
 import os
 import select
@@ -22,15 +20,15 @@ import time
 import traceback
 from typing import Any, Callable, NamedTuple, Optional, Sequence
 
-from optitrack_vrpn.core.errors import BackendUnavailableError, OptitrackVrpnError, TransportError
+from optitrack_vrpn.core.errors import OptitrackVrpnError, TransportError
 from optitrack_vrpn.core.events import Event
 from optitrack_vrpn.core.severity import ERROR, INFO
 from optitrack_vrpn.guests.autopilot.gate import Output
-from optitrack_vrpn.guests.autopilot.messages import make, Outgoing, VehicleState
+from optitrack_vrpn.guests.autopilot.messages import dialect, make, VehicleState
 from optitrack_vrpn.guests.autopilot.report import LinkReport
 from optitrack_vrpn.guests.autopilot.settings import BridgeSettings, LinkAddress, parse, Plan
 from optitrack_vrpn.guests.autopilot.transport_io import open_transport, Transport
-from optitrack_vrpn.guests.autopilot.vehicle import COMPONENT, Incoming, Vehicle
+from optitrack_vrpn.guests.autopilot.vehicle import COMPONENT, Vehicle
 
 #: Pause (s) between two attempts to open a link. Chosen: a USB port needs about a second to
 #: return.
@@ -50,20 +48,12 @@ class Codec:
     """
 
     def __init__(self, system: int, component: int) -> None:
-        try:
-            # ArduPilot's dialect contains all common messages and EKF_STATUS_REPORT.
-            self._dialect = importlib.import_module('pymavlink.dialects.v20.ardupilotmega')
-        except ImportError as error:
-            raise BackendUnavailableError(
-                f'transport mavlink needs pymavlink, which is not installed ({error}): pip '
-                'install pymavlink, or rosdep install python3-pymavlink-pip; transport dds does '
-                'without') from None
         self._mav: Any = None
         self._open(system, component, 0)
         self.bad = 0
 
     def _open(self, system: int, component: int, sequence: int) -> None:
-        self._mav = self._dialect.MAVLink(None, srcSystem=system, srcComponent=component)
+        self._mav = dialect().MAVLink(None, srcSystem=system, srcComponent=component)
         self._mav.robust_parsing = True
         self._mav.seq = sequence
 
@@ -81,21 +71,13 @@ class Codec:
             self.bad += 1
             self.reset()
 
-    def encode(self, message: Outgoing) -> bytes:
+    def encode(self, message: Any) -> bytes:
         """Return the bytes of a message."""
-        kind = getattr(self._dialect, f'MAVLink_{message.name.lower()}_message')
-        fields: dict[str, Any] = {
-            name: [0] * length if length else 0
-            for name, length in zip(kind.ordered_fieldnames, kind.array_lengths)}
-        if message.name == 'HEARTBEAT':
-            fields['mavlink_version'] = 3
-        for name, value in message.fields.items():
-            fields[name] = value.encode('ascii') if isinstance(value, str) else value
-        packed = kind(**fields).pack(self._mav)
+        packed = message.pack(self._mav)
         self._mav.seq = (self._mav.seq + 1) % 256
         return bytes(packed)
 
-    def decode(self, data: bytes) -> list[Incoming]:
+    def decode(self, data: bytes) -> list[Any]:
         """Process received bytes; return the messages that they complete."""
         try:
             parsed = self._mav.parse_buffer(data) or ()
@@ -108,10 +90,7 @@ class Codec:
             kind = message.get_type()
             self.bad += kind == 'BAD_DATA'
             if kind != 'BAD_DATA' and not kind.startswith('UNKNOWN'):
-                found.append(Incoming(
-                    kind, message.get_srcSystem(), message.get_srcComponent(), message.to_dict(),
-                    # MAVLINK_IFLAG_SIGNED; the signature is not checked.
-                    bool(message.get_header().incompat_flags & 1)))
+                found.append(message)
         return found
 
 
@@ -119,7 +98,7 @@ class VisionBatch(NamedTuple):
     """The messages of one sample, and its capture time on the host's clock (ns)."""
 
     stamp_ns: int
-    messages: Sequence[Outgoing]
+    messages: Sequence[Any]
 
 
 class LinkThread:
@@ -310,7 +289,7 @@ class LinkThread:
                     self._ignore(place)
                     continue
                 answers = self.vehicle.receive(message, now_ns, monotonic_ns)
-                if message.name == 'HEARTBEAT' and self.vehicle.is_autopilot(message):
+                if message.get_type() == 'HEARTBEAT' and self.vehicle.is_autopilot(message):
                     transport.confirm()
                     self._count(transport)
                     self._codec.address(self.vehicle.own_system)
@@ -344,7 +323,8 @@ class LinkThread:
                     return
                 batch = self._queue.popleft()
             # Encode first, so that little time passes between the check of the age and the write.
-            encoded = [(message.name, self._codec.encode(message)) for message in batch.messages]
+            encoded = [(message.get_type(), self._codec.encode(message))
+                       for message in batch.messages]
             age_ns = time.time_ns() - batch.stamp_ns
             transport = self._transport
             if transport is None:

@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Convert a pose in ENU to the fields of MAVLink messages and of DDS messages.
+Convert a pose in ENU to messages of MAVLink and to the fields of DDS messages.
 
 Input follows REP 103: position in ENU (m), rotation from FLU to ENU, twist in the body's FLU axes,
 covariances of 36 numbers, row by row (x, y, z, then rotations about the same fixed axes). Output
@@ -10,16 +10,18 @@ NED or in the body's FRD axes, covariances as the upper triangle, row by row. Ro
 about fixed axes (north, east, down), as in MAVROS; at level attitude these are the errors of roll,
 pitch and yaw, rotated by the heading.
 
-All functions are pure functions of numbers; ``link_io.py`` converts the messages to bytes.
+Messages of MAVLink are those of pymavlink, which is optional: the first one imports it.
 """
 
 from __future__ import annotations
 
+import importlib
 import math
-from typing import Any, Iterable, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Iterable, NamedTuple, Optional, Sequence
 
 import numpy as np
 from optitrack_vrpn.core.axes import enu_to_ned, Pose
+from optitrack_vrpn.core.errors import BackendUnavailableError
 from optitrack_vrpn.core.rotation import Angles, angles_from_quat, normalised, Quat, rotate, Vector
 from optitrack_vrpn.guests.autopilot.settings import Plan
 
@@ -52,13 +54,6 @@ class VisionSample(NamedTuple):
     velocity: Optional[Vector] = None
     angular_velocity: Optional[Vector] = None
     twist_covariance: Optional[Sequence[float]] = None
-
-
-class Outgoing(NamedTuple):
-    """One message: MAVLink's name, fields by MAVLink's names; those absent are zero."""
-
-    name: str
-    fields: Mapping[str, Any]
 
 
 class VehicleState(NamedTuple):
@@ -149,7 +144,33 @@ def _velocity_covariance_ned(state: VehicleState) -> list[float]:
     return found
 
 
-def make(state: VehicleState, plan: Plan, reset_counter: int) -> list[Outgoing]:
+def dialect() -> Any:
+    """Import pymavlink's dialect; BackendUnavailableError says how to install it."""
+    try:
+        # ArduPilot's dialect contains all common messages and EKF_STATUS_REPORT.
+        return importlib.import_module('pymavlink.dialects.v20.ardupilotmega')
+    except ImportError as error:
+        raise BackendUnavailableError(
+            f'transport mavlink needs pymavlink, which is not installed ({error}): pip '
+            'install pymavlink, or rosdep install python3-pymavlink-pip; transport dds does '
+            'without') from None
+
+
+def make_message(name: str, **given: Any) -> Any:
+    """
+    Create one of pymavlink's messages; fields that are not given are zero.
+
+    :param given: fields by MAVLink's names; a text is ASCII.
+    """
+    kind = getattr(dialect(), f'MAVLink_{name.lower()}_message')
+    zeros = {field: [0] * length if length else 0
+             for field, length in zip(kind.ordered_fieldnames, kind.array_lengths)}
+    return kind(**zeros | {
+        field: value.encode('ascii') if isinstance(value, str) else value
+        for field, value in given.items()})
+
+
+def make(state: VehicleState, plan: Plan, reset_counter: int) -> list[Any]:
     """
     Create the messages of one sample.
 
@@ -187,7 +208,7 @@ def make(state: VehicleState, plan: Plan, reset_counter: int) -> list[Outgoing]:
                       'covariance': _velocity_covariance_ned(state), **counted}
         else:
             continue
-        made.append(Outgoing(name.upper(), fields))
+        made.append(make_message(name, **fields))
     return made
 
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 import math
 import struct
-from typing import NamedTuple, Optional
+from typing import Any, NamedTuple, Optional
 
-from optitrack_vrpn.guests.autopilot.messages import Outgoing
+from optitrack_vrpn.guests.autopilot.messages import make_message
 from optitrack_vrpn.guests.autopilot.settings import Plan
 
 #: MAV_PARAM_TYPE of integers, unsigned and signed, of 8, 16 and 32 bits, with their layouts.
@@ -208,8 +208,8 @@ class ParameterProtocol:
         return [ParameterVerdict(rule, value, None if value is None else rule.right(value))
                 for rule, value in found]
 
-    def tick(self, system: int, armed: bool, monotonic_ns: int) -> Optional[Outgoing]:
-        """Return the next request if one is due; none is written to an armed vehicle."""
+    def tick(self, system: int, armed: bool, monotonic_ns: int) -> Any:
+        """Return the next request, None if none is due; none is written to an armed vehicle."""
         if self.done or monotonic_ns < self._next_ns:
             return None
         if self._attempts >= 4:
@@ -218,24 +218,24 @@ class ParameterProtocol:
             self._to_write = [one for one in self.verdicts if self._write and not one.good
                               and one.right is not None]
         request = None
+        target = {'target_system': system, 'target_component': AUTOPILOT_COMPONENT}
         if self._to_read:
-            request = Outgoing('PARAM_REQUEST_READ', {
-                'param_id': self._to_read[0], 'param_index': -1})
+            request = make_message(
+                'PARAM_REQUEST_READ', param_id=self._to_read[0], param_index=-1, **target)
         elif self._to_write and armed:
             self.refused = 'parameters are not written while the vehicle is armed'
         elif self._to_write:
             rule, _, value = self._to_write[0]
             mav_type = self._values[rule.name][1]
-            request = Outgoing('PARAM_SET', {
-                'param_id': rule.name, 'param_type': mav_type,
-                'param_value': encode(value or 0.0, mav_type, self._bytewise)})
+            request = make_message(
+                'PARAM_SET', param_id=rule.name, param_type=mav_type,
+                param_value=encode(value or 0.0, mav_type, self._bytewise), **target)
         if request is None:
             self.done = True
             return None
         self._attempts += 1
         self._next_ns = monotonic_ns + ANSWER_NS
-        return request._replace(fields={
-            'target_system': system, 'target_component': AUTOPILOT_COMPONENT, **request.fields})
+        return request
 
     def receive(self, name: str, value: float, mav_type: int) -> None:
         """Process a PARAM_VALUE."""

@@ -243,7 +243,7 @@ def _estimator(
 ) -> CheckResult:
     if vehicle.estimator is None or monotonic_ns - vehicle.estimator_ns > 5_000_000_000:
         return skip('estimator', 'no report of the estimator')
-    flags = int(vehicle.estimator['flags'])
+    flags = int(vehicle.estimator.flags)
     named = ', '.join(name for bit, name in _FLAGS.items() if flags & bit)
     if settings.autopilot == 'px4':
         # PX4 1.16 and later also set "constant position" while the vehicle stands still, and keep
@@ -254,7 +254,7 @@ def _estimator(
     return _judge(
         'estimator', {
             key: round(value, 4) if isinstance(value, float) else value
-            for key, value in vehicle.estimator.items() if key != 'mavpackettype'},
+            for key, value in vehicle.estimator.to_dict().items() if key != 'mavpackettype'},
         f'estimates {named}',
         (not flags & _ATTITUDE, fail, f'no attitude ({named or "no flag set"})',
          'leave the vehicle still until it has initialised'),

@@ -15,15 +15,14 @@ Messages and times are the input, messages and events are the output. The link h
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 import enum
-from typing import Any, Hashable, NamedTuple, Optional
+from typing import Any, Hashable, Optional
 
 from optitrack_vrpn.core.events import Event
 from optitrack_vrpn.core.severity import ERROR, INFO, Severity, WARN
 from optitrack_vrpn.guests.autopilot.exchanges import (
     Agreement, Origin, request_message, Timesync)
-from optitrack_vrpn.guests.autopilot.messages import Outgoing
+from optitrack_vrpn.guests.autopilot.messages import make_message
 from optitrack_vrpn.guests.autopilot.parameters import (
     AUTOPILOT_COMPONENT, ParameterProtocol, rules)
 from optitrack_vrpn.guests.autopilot.settings import BridgeSettings, MESSAGES, Plan, PROFILES
@@ -74,19 +73,9 @@ TRANSITIONS: dict[LinkEvent, dict[VehicleLink, VehicleLink]] = {
 }
 
 
-class Incoming(NamedTuple):
-    """A decoded message: name, ids of its sender, fields by MAVLink's names, signed or not."""
-
-    name: str
-    system: int
-    component: int
-    fields: Mapping[str, Any]
-    signed: bool = False
-
-
 class Vehicle:
     """
-    State of one autopilot; not thread-safe.
+    State of one autopilot; not thread-safe. Messages are those of pymavlink.
 
     :param settings: settings of the bridge.
     :param plan: the plan made from them.
@@ -100,7 +89,7 @@ class Vehicle:
         which one the poses are; never with ``target_system``.
     :ivar interruptions: number of times that the autopilot may have missed poses or restarted.
     :ivar agreement: comparison of attitudes and positions.
-    :ivar estimator: fields of the last ESTIMATOR_STATUS or EKF_STATUS_REPORT.
+    :ivar estimator: the last ESTIMATOR_STATUS or EKF_STATUS_REPORT.
     :ivar version: firmware version, as in ``1.15.4``, '' while unknown.
     :ivar signs: whether it signs its messages; it may then drop those of the bridge.
     """
@@ -116,7 +105,7 @@ class Vehicle:
             rules(settings.autopilot, plan), settings.autopilot == 'px4', settings.set_parameters)
         self.origin = Origin(plan.origin)
         self.agreement = Agreement()
-        self.estimator: Optional[Mapping[str, Any]] = None
+        self.estimator: Any = None
         self.estimator_ns = -1
         self.origin_pending = False
         self.ambiguous = not settings.target_system
@@ -152,9 +141,9 @@ class Vehicle:
         """Return whether the autopilot uses the stamps; see ``Timesync``."""
         return self.timesync.converged(self._settings.autopilot)
 
-    def is_autopilot(self, message: Incoming) -> bool:
+    def is_autopilot(self, message: Any) -> bool:
         """Return whether a message has the ids of the vehicle's autopilot."""
-        return (message.system, message.component) == (self.system, AUTOPILOT_COMPONENT)
+        return sender_of(message) == (self.system, AUTOPILOT_COMPONENT)
 
     def heartbeat_age_s(self, monotonic_ns: int) -> Optional[float]:
         """Return the time since the last heartbeat (s); None if there was none."""
@@ -178,9 +167,9 @@ class Vehicle:
 
     # -- time --------------------------------------------------------------------------------
 
-    def tick(self, now_ns: int, monotonic_ns: int) -> list[Outgoing]:
+    def tick(self, now_ns: int, monotonic_ns: int) -> list[Any]:
         """Return the messages that are due, by the system clock and a monotonic one (ns)."""
-        made: list[Optional[Outgoing]] = []
+        made: list[Any] = []
         if self._first_ns < 0:
             self._first_ns = monotonic_ns
         if self._heartbeat_ns >= 0 and monotonic_ns - self._heartbeat_ns > _TIMEOUT_NS:
@@ -189,8 +178,8 @@ class Vehicle:
         if monotonic_ns >= self._next_heartbeat_ns:
             self._next_heartbeat_ns = monotonic_ns + _HEARTBEAT_NS
             # MAV_TYPE_ONBOARD_CONTROLLER, MAV_STATE_ACTIVE.
-            made.append(Outgoing('HEARTBEAT', {
-                'type': 18, 'autopilot': _NO_AUTOPILOT, 'system_status': 4}))
+            made.append(make_message('HEARTBEAT', type=18, autopilot=_NO_AUTOPILOT,
+                                     system_status=4, mavlink_version=3))
         if self.link is VehicleLink.ALIVE:
             made += [self.timesync.request(now_ns, monotonic_ns),
                      self.parameters.tick(self.system, self.armed, monotonic_ns),
@@ -199,7 +188,7 @@ class Vehicle:
             self._report()
         return [one for one in made if one is not None]
 
-    def _ask(self, monotonic_ns: int) -> Optional[Outgoing]:
+    def _ask(self, monotonic_ns: int) -> Any:
         """Request one message for the diagnostics that the autopilot does not send on its own."""
         if monotonic_ns < self._next_ask_ns:
             return None
@@ -239,60 +228,61 @@ class Vehicle:
 
     # -- messages ----------------------------------------------------------------------------
 
-    def receive(self, message: Incoming, now_ns: int, monotonic_ns: int) -> list[Outgoing]:
+    def receive(self, message: Any, now_ns: int, monotonic_ns: int) -> list[Any]:
         """Process a message; return answers to be sent at once."""
-        fields = message.fields
-        if message.name == 'HEARTBEAT':
-            if message.component == AUTOPILOT_COMPONENT and fields['autopilot'] != _NO_AUTOPILOT:
+        name = message.get_type()
+        if name == 'HEARTBEAT':
+            if message.get_srcComponent() == AUTOPILOT_COMPONENT and (
+                    message.autopilot != _NO_AUTOPILOT):
                 self._heartbeat(message, monotonic_ns)
             return []
         if not self.is_autopilot(message):
-            if message.name in VISION and self.system:
+            if name in VISION and self.system:
                 self._other(message, monotonic_ns)
             return []
-        self._seen[message.name] = monotonic_ns
-        match message.name:
+        self._seen[name] = monotonic_ns
+        match name:
             case 'TIMESYNC':
                 reboots = self.timesync.reboots
-                answer = self.timesync.receive(fields['tc1'], fields['ts1'], now_ns)
+                answer = self.timesync.receive(message.tc1, message.ts1, now_ns)
                 if self.timesync.reboots != reboots:
                     self._event(WARN, f'{self.firmware} has restarted', ('link', 'restart'))
                     self._begin()
                 return [] if answer is None else [answer]
             case 'PARAM_VALUE':
                 self.parameters.receive(
-                    fields['param_id'], fields['param_value'], fields['param_type'])
+                    message.param_id, message.param_value, message.param_type)
             case 'GPS_GLOBAL_ORIGIN':
-                self.origin.receive(fields['latitude'], fields['longitude'], fields['altitude'])
+                self.origin.receive(message.latitude, message.longitude, message.altitude)
             case 'AUTOPILOT_VERSION':
-                number = fields['flight_sw_version']
+                number = message.flight_sw_version
                 self.version = f'{number >> 24 & 255}.{number >> 16 & 255}.{number >> 8 & 255}'
             case 'ESTIMATOR_STATUS' | 'EKF_STATUS_REPORT':
-                self.estimator, self.estimator_ns = fields, monotonic_ns
+                self.estimator, self.estimator_ns = message, monotonic_ns
             case 'ATTITUDE':
-                self.agreement.attitude(self._host_ns(fields['time_boot_ms'], now_ns), (
-                    fields['roll'], fields['pitch'], fields['yaw']))
+                self.agreement.attitude(self._host_ns(message.time_boot_ms, now_ns), (
+                    message.roll, message.pitch, message.yaw))
             case 'LOCAL_POSITION_NED':
-                self.agreement.position(self._host_ns(fields['time_boot_ms'], now_ns), (
-                    fields['x'], fields['y'], fields['z']))
+                self.agreement.position(self._host_ns(message.time_boot_ms, now_ns), (
+                    message.x, message.y, message.z))
         return []
 
-    def _heartbeat(self, message: Incoming, monotonic_ns: int) -> None:
-        fields, named = message.fields, self._settings.target_system
+    def _heartbeat(self, message: Any, monotonic_ns: int) -> None:
+        system, named = message.get_srcSystem(), self._settings.target_system
         target = named or (self.system if self._known else 0)
-        if target and message.system != target:
-            known = message.system in self._other_vehicles
-            self._other_vehicles[message.system] = monotonic_ns
+        if target and system != target:
+            known = system in self._other_vehicles
+            self._other_vehicles[system] = monotonic_ns
             if not known and not (named and self._known):
                 self._event(
-                    ERROR, f'the link has an autopilot with the system id {message.system}, and '
+                    ERROR, f'the link has an autopilot with the system id {system}, and '
                     f'the poses are for {target}: set target_system, or configure the bridge '
                     'again if the vehicle has a new id; without target_system no pose is sent '
                     'while two vehicles are heard, unless one was armed before',
-                    ('other vehicle', message.system))
+                    ('other vehicle', system))
             self._follow(monotonic_ns)
             return
-        number = fields['autopilot']
+        number = message.autopilot
         firmware = next((one.name for one in PROFILES.values() if one.mav_autopilot == number),
                         f'autopilot {number}')
         right = number == PROFILES[self._settings.autopilot].mav_autopilot
@@ -300,8 +290,10 @@ class Vehicle:
             self._event(ERROR, f'{firmware} sends heartbeats with the ids of the vehicle: they '
                         'are ignored; give each device its own system id', ('foreign', firmware))
             return
-        self.system, self.signs, self.firmware = message.system, message.signed, firmware
-        self.armed = bool(fields['base_mode'] & 128)    # MAV_MODE_FLAG_SAFETY_ARMED
+        self.system, self.firmware = system, firmware
+        # MAVLINK_IFLAG_SIGNED; the signature is not checked.
+        self.signs = bool(message.get_header().incompat_flags & 1)
+        self.armed = bool(message.base_mode & 128)    # MAV_MODE_FLAG_SAFETY_ARMED
         self._heartbeat_ns = monotonic_ns
         self._change(LinkEvent.HEARTBEAT if right else LinkEvent.FOREIGN)
         self._follow(monotonic_ns)
@@ -347,16 +339,16 @@ class Vehicle:
         if self.signs:
             self._event(WARN, SIGNS, 'signs')
 
-    def _other(self, message: Incoming, monotonic_ns: int) -> None:
-        sender = (message.system, message.component)
-        if message.component == AUTOPILOT_COMPONENT or message.system in self._other_vehicles:
+    def _other(self, message: Any, monotonic_ns: int) -> None:
+        sender, name = sender_of(message), message.get_type()
+        if sender[1] == AUTOPILOT_COMPONENT or sender[0] in self._other_vehicles:
             return    # odometry of another vehicle, or poses for it
         known = self._others.get(sender)
-        self._others[sender] = (message.name, monotonic_ns)
+        self._others[sender] = (name, monotonic_ns)
         if known is None or monotonic_ns - known[1] > _TIMEOUT_NS:
             own = sender == (self.own_system, COMPONENT)
             self._event(
-                ERROR, f'{message.name} also comes from system {sender[0]} component '
+                ERROR, f'{name} also comes from system {sender[0]} component '
                 f'{sender[1]}{", the ids of this bridge" if own else ""}: two senders of poses '
                 'for one vehicle; stop one of them', ('other', sender))
 
@@ -367,3 +359,8 @@ class Vehicle:
 
     def _event(self, severity: Severity, text: str, key: Hashable) -> None:
         self._events.append(Event(severity, key, text))
+
+
+def sender_of(message: Any) -> tuple[int, int]:
+    """Return system and component id of the sender of a message."""
+    return message.get_srcSystem(), message.get_srcComponent()
