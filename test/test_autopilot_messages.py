@@ -154,7 +154,8 @@ def test_what_is_unknown_is_nan_and_not_zero():
 
 def test_a_velocity_without_covariance_has_nine_entries_that_begin_with_nan():
     state = convert(VisionSample(0, (0.0,) * 3, (0.0, 0.0, 0.0, 1.0), None, (1.0, 2.0, 3.0)))
-    speed = {one.get_type(): one.to_dict() for one in make(state, whole_plan(), 0)}['VISION_SPEED_ESTIMATE']
+    messages = {one.get_type(): one.to_dict() for one in make(state, whole_plan(), 0)}
+    speed = messages['VISION_SPEED_ESTIMATE']
     assert len(speed['covariance']) == 9
     assert math.isnan(speed['covariance'][0])
     assert (speed['x'], speed['y'], speed['z']) == pytest.approx((2.0, 1.0, -3.0))

@@ -48,7 +48,8 @@ class Together:
 
     def take(self, message, component=1, system=None):
         answers = self.vehicle.receive(
-            sent_by(message, system or self.fake.config.system, component), self.now, self.now - START + 10**12)
+            sent_by(message, system or self.fake.config.system, component),
+            self.now, self.now - START + 10**12)
         self.deliver(answers)
 
     def deliver(self, messages):

@@ -95,7 +95,7 @@ class Timesync:
         return make_message('TIMESYNC', ts1=now_ns)
 
     def receive(self, tc1: int, ts1: int, now_ns: int) -> Any:
-        """Process a TIMESYNC that arrived at ``now_ns``; return the answer to a request, or None."""
+        """Process a TIMESYNC that arrived at ``now_ns``; return the answer to a request."""
         if tc1 == 0:
             self.answered += 1
             median = self.median_round_trip_ns
