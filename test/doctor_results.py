@@ -8,7 +8,7 @@ from conftest import lacking
 from optitrack_vrpn.core.stats import Intervals
 from optitrack_vrpn.stream.bodies.states import BodyStatus, State
 from optitrack_vrpn.stream.clock.types import ClockStatus
-from optitrack_vrpn.telling.doctor.command import CHECKS
+from optitrack_vrpn.telling.doctor.checks import CHECKS
 from optitrack_vrpn.telling.doctor.results import ProbeResults, WatchedStream
 from optitrack_vrpn.telling.facts import BodyFacts
 
@@ -50,3 +50,8 @@ def judged(result, level, *found, advice=(), without=()):
 def check_all(facts):
     """Run all checks on the results of the probes."""
     return [check.run(facts) for check in CHECKS]
+
+
+def result(name, facts):
+    """Run one check."""
+    return next(one for one in CHECKS if one.name == name).run(facts)

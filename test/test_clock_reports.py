@@ -4,12 +4,11 @@
 
 from dataclasses import replace
 
-from doctor_results import CLOCK, heard
+from doctor_results import CLOCK, heard, result
 from optitrack_vrpn.core.severity import INFO, WARN
 from optitrack_vrpn.core.status import StatusReport
 from optitrack_vrpn.node.report import clock_entry
 from optitrack_vrpn.takes.dashboard.lab import Lab
-from optitrack_vrpn.telling.doctor.stream import check_clock
 from optitrack_vrpn.telling.facts import facts_of_pipeline, StreamFacts
 from optitrack_vrpn.telling.rules import of_check, of_entry
 from pipeline_kit import HOST, make_pipeline, MS, pose_report, ProblemLog, S
@@ -35,7 +34,7 @@ def reported(pipeline):
     """Return what entry, doctor and page report of the clock."""
     facts = facts_of_pipeline(pipeline)
     entry = clock_entry(facts.clock, None, of_entry('clock', facts))
-    doctor = check_clock(heard(clock=facts.clock))
+    doctor = result('clock', heard(clock=facts.clock))
     lab = Lab()
     lab.add_report(StatusReport('connection', INFO, 'streaming', {}, '/mocap'), 0.0)
     lab.add_report(replace(entry, node='/mocap'), 0.0)

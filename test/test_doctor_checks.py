@@ -7,7 +7,7 @@ import json
 import math
 
 from conftest import examples
-from doctor_results import body, check_all, CLOCK, heard, judged
+from doctor_results import body, check_all, CLOCK, heard, judged, result
 from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.core.checks import exit_code, fail, ok, skip, warn
 from optitrack_vrpn.core.severity import ERROR, INFO, WARN
@@ -21,8 +21,7 @@ from optitrack_vrpn.drivers.vrpn.probe import (
     explain_silence, ProbeOutcome, VrpnProbeFacts)
 from optitrack_vrpn.stream.bodies.states import State
 from optitrack_vrpn.telling.doctor.results import Graph, Lift, Mismatch, RunningNode
-from optitrack_vrpn.telling.doctor.stream import (
-    check_axes, check_bodies, check_clock, check_data, check_rate, Watch)
+from optitrack_vrpn.telling.doctor.watch import Watch
 import pytest
 
 SILENT = Attempt(ProbeOutcome.SILENT, took_s=3.0)
@@ -65,7 +64,7 @@ def test_rates(rates, expected, level, said):
     facts = replace(heard(bodies=tuple(
         body(name, interval_s=1.0 / rate) for name, rate in rates.items())),
         expected_rate_hz=expected)
-    judged(check_rate(facts), level, said)
+    judged(result('rate', facts), level, said)
 
 
 @pytest.mark.parametrize(('displacement', 'level', 'said'), [
@@ -79,12 +78,12 @@ def test_rates(rates, expected, level, said):
 def test_up_is_where_the_body_went_that_went_furthest(displacement, level, said):
     lifts = (Lift('table', (0.0, 0.0, 0.0)), Lift('wand', displacement),
              Lift('mat', (0.01, 0.0, 0.02)))
-    judged(check_axes(heard(lifts=lifts)), level, said, "'wand'")
+    judged(result('axes', heard(lifts=lifts)), level, said, "'wand'")
 
 
 def test_without_a_lift_axes_are_left_out_and_without_bodies_asked_for_again():
-    judged(check_axes(heard()), None)
-    judged(check_axes(heard(lifts=())), WARN)
+    judged(result('axes', heard()), None)
+    judged(result('axes', heard(lifts=())), WARN)
 
 
 @pytest.mark.parametrize(('counters', 'level', 'said', 'advice', 'without'), [
@@ -95,18 +94,18 @@ def test_without_a_lift_axes_are_left_out_and_without_bodies_asked_for_again():
     ({'udp_lost': 300, 'udp_reordered': 100, 'datagrams': 960, 'malformed': 3}, WARN,
      ['3 malformed', 'lost in the network', 'out of order'], ['. Use a cable'], [])])
 def test_counted_faults_of_the_data_are_all_said(counters, level, said, advice, without):
-    judged(check_data(heard(counters=counters)), level, *said, advice=advice,
+    judged(result('data', heard(counters=counters)), level, *said, advice=advice,
            without=without)
 
 
 def test_jitter_and_restarts_are_warnings():
     def check(**changes):
-        return check_clock(heard(clock=replace(CLOCK, **changes)))
+        return result('clock', heard(clock=replace(CLOCK, **changes)))
     judged(check(), INFO)
     assert judged(check(jitter_p99_s=0.02), WARN).values['jitter_p99_s'] == 0.02
     judged(check(restarts={'sender_restarted': 2}), WARN, '2 sender_restarted')
     facts = heard(clock=replace(CLOCK, restarts={'sender_restarted': 1}), stalled_s=0.8)
-    judged(check_clock(facts), WARN, 'this computer stood still for 0.8 s',
+    judged(result('clock', facts), WARN, 'this computer stood still for 0.8 s',
            without=['sender_restarted', 'Motive'])
     assert check(uncertainty_s=math.nan).values['uncertainty_s'] is None
 
@@ -126,7 +125,7 @@ def test_a_body_that_the_server_streams_but_that_sends_no_pose_is_named():
 ])
 def test_bodies_that_are_not_tracked_are_a_failure_where_none_is(seen, level):
     sick = [one for one in seen if one.state is not State.TRACKED]
-    judged(check_bodies(heard(bodies=seen)), level,
+    judged(result('bodies', heard(bodies=seen)), level,
            *(f"'{one.name}' is {one.state.value}" for one in sick),
            advice=[one.state.value for one in sick])
 

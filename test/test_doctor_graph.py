@@ -11,14 +11,13 @@ import sys
 import time
 
 from conftest import lacking
+from doctor_results import result
 from geometry_msgs.msg import PoseStamped, TransformStamped
 from optitrack_vrpn.core.severity import ERROR, INFO, WARN
 from optitrack_vrpn.node.graph.processes_io import local_nodes
 from optitrack_vrpn.sim.scenario_io import named_bodies, Scenario
 from optitrack_vrpn.sim.server_io import MotiveSimServer
 from optitrack_vrpn.telling.doctor import command as doctor
-from optitrack_vrpn.telling.doctor.graph import (
-    check_frames, check_lifecycle, check_publishers, check_qos, check_settings)
 from optitrack_vrpn.telling.doctor.graph_ros import GraphView
 from optitrack_vrpn.telling.doctor.results import Graph, ProbeResults
 import pytest
@@ -92,10 +91,10 @@ def test_every_lifecycle_state_is_told_and_what_to_do(view, server):
                 assert observer.transition(transition)
             facts = wait_for(view, server, lambda facts, state=state: [
                 one.settings and one.state for one in facts.graph.nodes] == [state])
-            found = check_lifecycle(facts)
+            found = result('lifecycle', facts)
             assert found.severity is level
             assert f'/optitrack_vrpn is {state}' in found.found
-            assert check_settings(facts).severity is INFO
+            assert result('settings', facts).severity is INFO
         assert node.failure is None
 
 
@@ -106,7 +105,7 @@ def test_a_subscriber_of_another_quality_of_service_is_named(view, server):
         fitting = observer.poses('/wand/pose', reliable=False)
         fitting.wait(5)
         # A subscription is discovered by each participant in its own time.
-        found = check_qos(wait_for(view, server, lambda facts: any(
+        found = result('qos', wait_for(view, server, lambda facts: any(
             one.subscribers == 1 for one in facts.graph.nodes)))
         assert found.severity is INFO
         assert '1 subscription on' in found.found
@@ -114,7 +113,7 @@ def test_a_subscriber_of_another_quality_of_service_is_named(view, server):
             depth=1, reliability=ReliabilityPolicy.RELIABLE))
         facts = wait_for(view, server, lambda facts: any(
             bad.node == '/picky' for one in facts.graph.nodes for bad in one.mismatches))
-        found = check_qos(facts)
+        found = result('qos', facts)
     assert found.severity is ERROR
     assert not lacking(found.found, '/picky', '/wand/pose')
     assert 'eliab' in found.found
@@ -130,7 +129,7 @@ def test_a_second_parent_of_a_frame_is_seen(view, server):
         timer = observer.node.create_timer(0.02, lambda: publisher.publish(message))
         facts = wait_for(view, server, lambda facts: facts.graph.parents)
         assert facts.graph.parents == {'wand': ('map', 'optitrack')}
-        assert 'optitrack' in check_frames(facts).found
+        assert 'optitrack' in result('frames', facts).found
         observer.node.destroy_timer(timer)
         assert node.failure is None
 
@@ -153,7 +152,7 @@ def test_a_node_that_does_not_answer_is_a_failure(view, server):
         facts = wait_until(lambda: (
             facts := look(view, server, 'optitrack_vrpn_stuck')) and facts.graph.nodes and facts,
             60.0)
-        found = check_lifecycle(facts)
+        found = result('lifecycle', facts)
     assert found.severity is ERROR
     assert '/optitrack_vrpn_stuck' in found.found
 
@@ -179,21 +178,21 @@ def test_nodes_are_found_whatever_they_are_called(view, server):
         look(view, server, wait_s=0.0)
         assert time.monotonic() - began < 20.0
     assert sorted(node.name for node in facts.graph.nodes) == ['/lab/ot_b', '/ot_a']
-    found = check_lifecycle(facts)
+    found = result('lifecycle', facts)
     assert found.severity is WARN
     assert '/ot_a is unconfigured' in found.found and '/lab/ot_b is unconf' in found.found
-    assert check_settings(facts).severity is INFO
+    assert result('settings', facts).severity is INFO
 
 
 def test_two_nodes_on_one_topic_are_found_whatever_they_are_called(view, server):
     with called('ot_a', server, autostart=True):
         facts = wait_for(view, server, lambda facts: any(
             one.pose_topics for one in facts.graph.nodes) and len(facts.graph.nodes) == 1)
-        assert check_publishers(facts).severity is INFO
+        assert result('publishers', facts).severity is INFO
         with called('ot_b', server, autostart=True):
             facts = wait_for(view, server, lambda facts: sum(
                 len(one.conflicting) for one in facts.graph.nodes) == 4)
-    found = check_publishers(facts)
+    found = result('publishers', facts)
     assert found.severity is WARN
     assert '/ot_a and /ot_b publish on /wand/pose and 1 more' in found.found
 
@@ -218,17 +217,18 @@ def test_two_nodes_of_one_name_are_counted_and_judged_each(view, server, monkeyp
             Observer('picky') as observer:
         observer.poses('/wand/pose')
         facts = wait_for(view, server, both)
-    found = check_qos(facts)
+    found = result('qos', facts)
     assert found.severity is ERROR
     assert not lacking(found.found, '/picky', '1 of 2', '/wand/pose')
-    assert '2 nodes are called /optitrack_vrpn' in check_lifecycle(facts).found
+    for check in ('lifecycle', 'publishers'):
+        assert 'another node is called /optitrack_vrpn too' in result(check, facts).found
 
 
 def test_another_node_of_this_package_is_named_where_the_requested_one_is_missing(view, server):
     with called('mocap', server, 'lab'):
         wait_for(view, server, lambda facts: '/lab/mocap' in [
             one.name for one in facts.graph.nodes])
-        found = check_lifecycle(look(view, server, 'mocap', wait_s=0.1))
+        found = result('lifecycle', look(view, server, 'mocap', wait_s=0.1))
     assert found.severity is ERROR
     assert not lacking(found.found, 'no /mocap was discovered', '/lab/mocap')
 
@@ -244,9 +244,8 @@ def test_a_stopped_node_is_named_with_its_process(view, server):
         found = wait_until(lambda: next(
             (one for one in local_nodes() if one.pid == process.pid and one.stopped), None), 10.0)
         assert found.variables['ROS_DOMAIN_ID'] == os.environ.get('ROS_DOMAIN_ID', '0')
-        judged = check_lifecycle(
-            ProbeResults('127.0.0.1', server.port, graph=Graph(
-                processes=(found,), variables=found.variables)))
+        judged = result('lifecycle', ProbeResults('127.0.0.1', server.port, graph=Graph(
+            processes=(found,), variables=found.variables)))
         assert judged.severity is ERROR and f'kill -CONT {process.pid}' in judged.advice
     finally:
         process.kill()

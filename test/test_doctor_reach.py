@@ -6,12 +6,10 @@ from dataclasses import replace
 import os
 import socket
 
-from doctor_results import heard, judged
+from doctor_results import heard, judged, result
 from optitrack_vrpn.core.severity import ERROR, INFO, WARN
 from optitrack_vrpn.node.graph.processes import DISCOVERY_VARIABLES, LocalProcess
 from optitrack_vrpn.node.graph.processes_io import dead_servers, local_nodes
-from optitrack_vrpn.telling.doctor.graph import check_frames, check_lifecycle, check_settings
-from optitrack_vrpn.telling.doctor.reach import check_shell
 from optitrack_vrpn.telling.doctor.results import choose_target, Graph, RunningNode
 import pytest
 
@@ -37,9 +35,9 @@ def running(**settings):
     ('ROS_DISCOVERY_SERVER', '10.0.0.1:11811'), ('RMW_IMPLEMENTATION', 'rmw_cyclonedds_cpp')])
 def test_what_the_doctor_takes_over_from_the_node_is_a_warning_with_the_variable(name, value):
     facts = looked(running(), variables={name: value})
-    judged(check_shell(facts), WARN, f'{name}={value}', 'do not see its topics',
+    judged(result('shell', facts), WARN, f'{name}={value}', 'do not see its topics',
            advice=[f'export {name}={value}'])
-    judged(check_shell(looked(running(), variables={name: value}, given={name: value})), INFO)
+    judged(result('shell', looked(running(), variables={name: value}, given={name: value})), INFO)
 
 
 def test_a_dead_discovery_server_is_the_cause_and_the_healthy_node_is_not_ended():
@@ -48,7 +46,7 @@ def test_a_dead_discovery_server_is_the_cause_and_the_healthy_node_is_not_ended(
         variables={'ROS_DISCOVERY_SERVER': dead}, given={'ROS_DISCOVERY_SERVER': dead},
         dead_servers=(dead,),
         processes=(LocalProcess(7, False, {**DISCOVERY_VARIABLES, 'ROS_DISCOVERY_SERVER': dead}),))
-    found = judged(check_lifecycle(facts), ERROR, advice=['discovery_server'],
+    found = judged(result('lifecycle', facts), ERROR, advice=['discovery_server'],
                    without=['end it'])
     assert found.found.startswith(f'the Discovery Server {dead} does not answer')
 
@@ -69,11 +67,11 @@ def test_a_server_is_dead_if_its_port_is_closed():
     (LocalProcess(7, False, DISCOVERY_VARIABLES, apart=True), 'another /dev/shm', '--ipc host')])
 def test_shared_memory_of_another_user_or_container_is_the_cause(process, cause, remedy):
     facts = looked(processes=(process,), announced=('/optitrack_vrpn',))
-    found = judged(check_lifecycle(facts), ERROR, cause, 'shared memory',
+    found = judged(result('lifecycle', facts), ERROR, cause, 'shared memory',
                    advice=[remedy, 'FASTDDS_BUILTIN_TRANSPORTS=UDPv4'], without=['end it'])
     assert found.found.startswith("'/optitrack_vrpn' is announced, but no data of it arrives")
     mute = replace(running(), state='')
-    judged(check_lifecycle(looked(mute, processes=(process,))), ERROR, cause,
+    judged(result('lifecycle', looked(mute, processes=(process,))), ERROR, cause,
            advice=[remedy], without=['start it again'])
 
 
@@ -97,7 +95,7 @@ def test_two_nodes_of_one_server_with_different_ports_are_checked_by_the_first()
     assert (target.server, target.node, target.values['port']) == ('motive', '/mocap', 3883)
     facts = looked(*nodes)
     facts.taken_from = '/mocap'
-    judged(check_settings(facts), INFO, '/other uses port 3884, which is not checked here')
+    judged(result('settings', facts), INFO, '/other uses port 3884, which is not checked here')
 
 
 @pytest.mark.parametrize(('axes', 'up_axis', 'stated', 'level', 'said'), [
@@ -109,7 +107,7 @@ def test_two_nodes_of_one_server_with_different_ports_are_checked_by_the_first()
 def test_the_up_axis_that_motive_states_is_compared(axes, up_axis, stated, level, said):
     facts = looked(running(axes=axes, up_axis=up_axis))
     facts.stated_up = stated
-    judged(check_settings(facts), level, said)
+    judged(result('settings', facts), level, said)
 
 
 @pytest.mark.parametrize(('mode', 'base', 'ahead_s', 'level', 'said'), [
@@ -123,10 +121,11 @@ def test_a_senders_clock_whose_times_are_published_is_compared(mode, base, ahead
     facts = looked(running(**{'stamps.mode': mode}))
     facts.stream = replace(
         facts.stream, ahead_s=ahead_s, clock=replace(facts.stream.clock, sender_base=base))
-    judged(check_settings(facts), level, said)
+    judged(result('settings', facts), level, said)
 
 
 def test_a_frame_with_two_parents_is_named_with_both():
-    judged(check_frames(looked(running())), INFO)
-    judged(check_frames(looked(running(), parents={'cf1': ('map', 'optitrack')})), WARN,
-           "frame 'cf1' has two parents: 'map' and 'optitrack' (of /mocap)", advice=['outputs'])
+    judged(result('frames', looked(running())), INFO)
+    facts = looked(running(), parents={'cf1': ('map', 'optitrack')})
+    judged(result('frames', facts), WARN, "the frame 'cf1' of TF has two parents: "
+           "'map' and 'optitrack' (of /mocap)", advice=['outputs'])

@@ -7,14 +7,13 @@ import math
 import random
 import re
 
-from doctor_results import body, check_all, heard, judged
+from doctor_results import body, check_all, heard, judged, result
 from optitrack_vrpn.core.checks import exit_code
 from optitrack_vrpn.core.severity import ERROR, INFO, WARN
 from optitrack_vrpn.drivers.frames import Body as PoseReport
 from optitrack_vrpn.drivers.vrpn.frames import to_frames
 from optitrack_vrpn.stream.bodies.states import State
-from optitrack_vrpn.telling.doctor.stream import (
-    check_bodies, check_data, check_rate, check_stamps, Watch)
+from optitrack_vrpn.telling.doctor.watch import Watch
 import pytest
 
 
@@ -78,9 +77,9 @@ SICK = {
 def test_a_body_that_was_bad_for_a_part_of_the_time_is_a_warning(how):
     batches, said, advice = SICK[how]
     facts = listened(batches)
-    judged(check_data(facts), INFO)
-    judged(check_rate(facts), INFO)
-    judged(check_bodies(facts), WARN, said, advice=[advice])
+    judged(result('data', facts), INFO)
+    judged(result('rate', facts), INFO)
+    judged(result('bodies', facts), WARN, said, advice=[advice])
     assert exit_code(check_all(facts)) == 1
 
 
@@ -89,7 +88,7 @@ def test_a_body_that_comes_and_goes_is_no_failure_at_the_moment_when_it_is_gone(
     facts = listened([(t, [pose('A', t, None, (0.0, 0.0, 0.0, 1.0) if t % 1.0 < 0.5 else FLIPPED)])
                       for t in times])
     assert facts.stream.bodies[0].state is State.JUMPED
-    values = judged(check_bodies(facts), WARN, 'came back 3 times').values
+    values = judged(result('bodies', facts), WARN, 'came back 3 times').values
     assert values['tracked'] == 0 and values['state of A'] == 'JUMPED'
 
 
@@ -105,12 +104,12 @@ def test_frames_that_are_missing_are_said_to_be_lost_or_never_sent(lost):
     draw = random.Random(3).random
     facts = listened([(t, [pose('A', t), pose('B', t)]) for t in frames() if draw() >= 0.3],
                      counters={'udp_lost': 2 * lost, 'datagrams': 336})
-    judged(check_bodies(facts), INFO)
+    judged(result('bodies', facts), INFO)
     if lost:
-        judged(check_rate(facts), INFO)
-        judged(check_data(facts), WARN, 'in the network')
+        judged(result('rate', facts), INFO)
+        judged(result('data', facts), WARN, 'in the network')
     else:
-        judged(check_rate(facts), WARN, '120.0 Hz', '27% of the frames',
+        judged(result('rate', facts), WARN, '120.0 Hz', '27% of the frames',
                'the sender', advice=["its machine's load"])
 
 
@@ -119,14 +118,14 @@ def test_frames_that_are_missing_are_said_to_be_lost_or_never_sent(lost):
 def test_frames_that_come_twice(share, said):
     draw = random.Random(4).random
     facts = listened([(t, [pose('A', t)] * (1 + (draw() < share))) for t in frames()])
-    judged(check_data(facts), WARN if said else INFO, said or 'poses')
-    judged(check_bodies(facts), INFO)
+    judged(result('data', facts), WARN if said else INFO, said or 'poses')
+    judged(result('bodies', facts), INFO)
 
 
 def test_datagrams_that_come_twice_are_the_networks_fault():
     facts = listened([(t, [pose('A', t)] * 2) for t in frames()],
                      counters={'udp_repeated': 480, 'datagrams': 960})
-    found = judged(check_data(facts), WARN, without=['every frame'])
+    found = judged(result('data', facts), WARN, without=['every frame'])
     assert found.values['udp_repeated'] == 480
 
 
@@ -136,41 +135,41 @@ def test_datagrams_that_were_overtaken_are_neither_lost_nor_unsent():
         times[k], times[k + 1] = times[k + 1], times[k]
     facts = listened([(k / 120, [pose('A', t)]) for k, t in enumerate(times)],
                      counters={'udp_reordered': 92, 'datagrams': 480})
-    found = judged(check_data(facts), WARN, without=['lost'])
+    found = judged(result('data', facts), WARN, without=['lost'])
     assert found.values['udp_reordered'] == 92
-    judged(check_rate(facts), INFO)
-    judged(check_stamps(facts), INFO)
+    judged(result('rate', facts), INFO)
+    judged(result('stamps', facts), INFO)
     facts.stream.counters = {}
-    assert 'older than' in check_stamps(facts).found
+    assert 'older than' in result('stamps', facts).found
 
 
 @pytest.mark.parametrize(('change', 'check', 'level', 'advice'), [
-    (lambda each, t: [each._replace(sender_time_ns=int(t * 100) * 10**7)], check_stamps,
+    (lambda each, t: [each._replace(sender_time_ns=int(t * 100) * 10**7)], 'stamps',
      WARN, ['stamps.mode: arrival']),
-    (lambda each, t: [each._replace(sender_time_ns=10**9)], check_bodies, ERROR,
+    (lambda each, t: [each._replace(sender_time_ns=10**9)], 'bodies', ERROR,
      ['does the server send times?']),
-    (lambda each, t: [each, each._replace(position=(9.0, 1.0, 0.0))], check_stamps, WARN,
+    (lambda each, t: [each, each._replace(position=(9.0, 1.0, 0.0))], 'stamps', WARN,
      ["the name 'A'?", 'Rename one'])], ids=['repeat', 'stand still', 'two bodies of one name'])
 def test_times_that_do_not_rise_and_shared_names_have_their_remedy(change, check, level, advice):
     facts = listened([(t, change(pose('A', t), t)) for t in frames()])
-    judged(check(facts), level, advice=advice)
+    judged(result(check, facts), level, advice=advice)
 
 
 def test_where_all_bodies_are_silent_at_once_it_is_none_of_theirs():
     facts = listened([(t, [pose('A', t), pose('B', t)]) for t in without(frames(), 0.3, 0.6)])
-    judged(check_bodies(facts), INFO)
-    judged(check_data(facts), WARN, 'up to 0.31 s', '4 times',
+    judged(result('bodies', facts), INFO)
+    judged(result('data', facts), WARN, 'up to 0.31 s', '4 times',
            advice=['Motive paused'])
 
 
 def test_where_nothing_comes_any_more_it_is_said_since_when():
-    judged(check_data(heard(quiet_s=3.04)), WARN, 'the last 3.0 s',
+    judged(result('data', heard(quiet_s=3.04)), WARN, 'the last 3.0 s',
            advice=['paused'])
     slow = listened([(t, [pose('A', t)]) for t in frames(rate=2.0)], quiet_s=0.9)
-    judged(check_data(slow), INFO)
+    judged(result('data', slow), INFO)
     gone = body('A', State.STALE, 'silent for 0.60 s')
     gone.status = gone.status._replace(age_s=3.04)
-    found = check_bodies(heard(bodies=(gone,)))
+    found = result('bodies', heard(bodies=(gone,)))
     assert found.values['state of A'] == 'STALE' and '3.0 s' in found.found
 
 
@@ -190,20 +189,20 @@ def test_bodies_that_have_exchanged_names_are_told_with_both_names_and_what_to_d
     facts = exchanged(one, other)
     assert {each.name: each.status.swapped_with for each in facts.stream.bodies} == {
         one: other, other: one}
-    found = judged(check_bodies(facts), ERROR, without=['?.'],
+    found = judged(result('bodies', facts), ERROR, without=['?.'],
                    advice=['asymmetric', 'create them again'])
     assert found.found.count(one) == found.found.count(other) == 1
 
 
 def test_an_exchange_that_is_over_is_told_as_well():
     facts = exchanged('one', 'other', until=2.0, seconds=4.0)
-    values = judged(check_bodies(facts), WARN, advice=['asymmetric']).values
-    assert values['not_tracked'] == 0 and values['with_faults'] == 2
+    values = judged(result('bodies', facts), WARN, advice=['asymmetric']).values
+    assert values['not_tracked'] == 0 and values['tracked'] == 2
 
 
 def test_of_many_sick_bodies_the_line_holds_as_many_as_fit():
     sick = tuple(body(f'body {k} ' + 90 * 'x', State.INVALID, 150 * '9') for k in range(9))
-    found = check_bodies(heard(bodies=sick)).found
+    found = result('bodies', heard(bodies=sick)).found
     assert len(found) < 900
     assert 'and 5 more are INVALID' in found
 
@@ -211,7 +210,7 @@ def test_of_many_sick_bodies_the_line_holds_as_many_as_fit():
 def test_no_advice_ends_in_two_marks():
     states = [state for state in State if state is not State.TRACKED]
     for state in states:
-        found = check_bodies(heard(bodies=(body('a', state), body('b', State.STALE))))
+        found = result('bodies', heard(bodies=(body('a', state), body('b', State.STALE))))
         assert found.advice
         assert not re.search(r'[?.!][.]', found.advice)
 

@@ -29,6 +29,11 @@ class Place(NamedTuple):
         """Return whether the server runs on this computer, without a firewall between."""
         return self.address.startswith('127.') or self.address in ('::1', self.local)
 
+    @property
+    def local_host(self) -> bool:
+        """Return whether the address is one of 127.0.0.0/8."""
+        return self.address.startswith('127.')
+
     def nobody(self) -> tuple[str, str]:
         """Describe an address for which no machine of the local network answers."""
         return (f'no machine in the network of {self.card or self.local} has the address '

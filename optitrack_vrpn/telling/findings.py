@@ -72,6 +72,7 @@ class Rule(Generic[Facts]):
     :ivar place: where a timeline shows it beside the bodies: 'server', 'clock', 'recorder' or ''.
     :ivar explains: codes of rules, and names of checks, that follow from it ('*': all): later rows
         of these are left out.
+    :ivar skips: whether it is the reason why the check is not made.
     """
 
     code: str
@@ -85,6 +86,7 @@ class Rule(Generic[Facts]):
     end: str = ''
     place: str = ''
     explains: tuple[str, ...] = ()
+    skips: bool = False
 
     def by(self, when: Callable[[Any], Iterable[Case]]) -> Rule[Any]:
         """Return the same rule for facts of another kind."""
@@ -159,6 +161,16 @@ class Finding:
             'was': 'was' if one else 'were', 'has': 'has' if one else 'have',
             'its': 'its' if one else 'their', 'stays': 'stays' if one else 'stay',
             **self.figures})
+
+
+def rows_of(check: str, *rules: Rule[Facts], decide: bool = False) -> tuple[Rule[Facts], ...]:
+    """
+    Return rules as the rows of a check of the doctor.
+
+    :param decide: whether the first one that applies decides alone; a skip always does.
+    """
+    return tuple(replace(rule, check=check, explains=(
+        (check,) if decide or rule.skips else rule.explains)) for rule in rules)
 
 
 def find(rules: Iterable[Rule[Facts]], facts: Facts) -> list[Finding]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 import contextlib
 from dataclasses import replace
 import ipaddress
@@ -21,7 +21,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
-from typing import Any, NamedTuple, Optional, TextIO, TYPE_CHECKING
+from typing import Any, Optional, TextIO, TYPE_CHECKING
 
 from optitrack_vrpn.cli.arguments import hertz, Parser, seconds, whole
 from optitrack_vrpn.cli.command_io import command, how_to_install
@@ -36,7 +36,7 @@ from optitrack_vrpn.drivers.table import (
     load, make_source, own_settings, protocols_of, SourceOptions, SOURCES, title, using)
 from optitrack_vrpn.node.graph.processes import DISCOVERY_VARIABLES, variables_of_node
 from optitrack_vrpn.node.graph.processes_io import local_nodes
-from optitrack_vrpn.telling.doctor import graph as graph_checks, reach, stream
+from optitrack_vrpn.telling.doctor.checks import ALSO, CHECKS
 from optitrack_vrpn.telling.doctor.probes_io import find_route, listen, look_up
 from optitrack_vrpn.telling.doctor.results import (
     choose_target, Graph, ports, ProbeResults, WatchedStream)
@@ -57,33 +57,6 @@ def ipv4(text: str) -> str:
         raise argparse.ArgumentTypeError(f'{text!r} is not an IPv4 address') from None
 
 
-class Check(NamedTuple):
-    """A check: the stage after whose probes it runs, its name, and its function."""
-
-    stage: str
-    name: str
-    run: Callable[[ProbeResults], CheckResult]
-
-
-#: The checks in their order; those of the protocols come between route and stream.
-CHECKS = (
-    Check('name', 'name', stream.check_name),
-    Check('route', 'route', stream.check_route),
-    Check('stream', 'data', stream.check_data),
-    Check('stream', 'rate', stream.check_rate),
-    Check('stream', 'bodies', stream.check_bodies),
-    Check('stream', 'axes', stream.check_axes),
-    Check('stream', 'stamps', stream.check_stamps),
-    Check('stream', 'clock', stream.check_clock),
-    Check('graph', 'qos', graph_checks.check_qos),
-    Check('graph', 'publishers', graph_checks.check_publishers),
-    Check('graph', 'frames', graph_checks.check_frames),
-    Check('graph', 'published', graph_checks.check_published),
-    Check('graph', 'lifecycle', graph_checks.check_lifecycle),
-    Check('graph', 'shell', reach.check_shell),
-    Check('graph', 'reach', reach.check_reach),
-    Check('graph', 'settings', graph_checks.check_settings),
-)
 _STYLES = {'OK': 'green', 'WARN': 'yellow', 'FAIL': 'red', 'SKIP': 'bright_black', '->': ''}
 _INDENT = 20
 
@@ -146,7 +119,11 @@ class DoctorReport:
         """Run the checks of a stage and print their results."""
         for check in CHECKS:
             if check.stage == stage:
-                self.add(check.run(self._probed))
+                one = check.run(self._probed)
+                silence = self._probed.stream and self._probed.stream.silence
+                if check.name == 'data' and silence:
+                    one = silence._replace(values={**one.values, **silence.values})
+                self.add(one)
 
     def add(self, one: CheckResult) -> None:
         """Add a result and print it."""
@@ -310,9 +287,10 @@ def _probe_protocols(
             if one.severity is ERROR and name in wanted:
                 one = _beside(one, name, answering, others)
             report.add(one)
-    for name in answering:
-        if probed.stream is not None and probed.stream.poses and name != probed.by:
-            report.add(stream.check_also(probed, name, streams[name]))
+    if probed.stream is not None and probed.stream.poses:
+        probed.also = {name: streams[name] for name in answering if name != probed.by}
+    if probed.also:
+        report.add(ALSO.run(probed))
 
 
 def _beside(

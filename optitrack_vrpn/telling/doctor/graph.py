@@ -1,293 +1,210 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Check the ROS graph: subscribers, lifecycle states, parameters."""
+"""What the doctor finds in the ROS graph: subscribers, publishers, states, parameters."""
 
 from __future__ import annotations
 
-from typing import Optional
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Final
 
-from optitrack_vrpn.core.checks import (
-    CheckResult, cleaned, fail, joined, listed, ok, skip, warn)
+from optitrack_vrpn.core.checks import listed
 from optitrack_vrpn.core.names import counted, printable
-from optitrack_vrpn.core.severity import INFO
+from optitrack_vrpn.core.severity import ERROR, INFO, WARN
 from optitrack_vrpn.drivers.table import AUTO, own_port, SOURCES, using
 from optitrack_vrpn.node.graph.conflicts import qos_remedies
 from optitrack_vrpn.node.graph.processes import without_shared_memory
 from optitrack_vrpn.stream.bodies.settings import Selection, unmatched
 from optitrack_vrpn.stream.clock.types import UNIX_EPOCH
 from optitrack_vrpn.telling.conditions import USUAL_AGE_S
-from optitrack_vrpn.telling.doctor.reach import check_absence, no_node
-from optitrack_vrpn.telling.doctor.results import Graph, Mismatch, ProbeResults, RunningNode
-from optitrack_vrpn.telling.doctor.stream import check_axes
-from optitrack_vrpn.telling.rules import ONE_NAME, ONE_TOPIC, TWO_PARENTS
+from optitrack_vrpn.telling.doctor.results import ProbeResults, RunningNode
+from optitrack_vrpn.telling.doctor.rules import Condition, DoctorRule, skip
+from optitrack_vrpn.telling.findings import Case, case, rows_of, Rule
+from optitrack_vrpn.telling.rules import BY_CODE, ONE_TOPIC, TWO_PARENTS
 
 #: Chosen: names in one line.
 _SHOWN = 4
+_SAME_NAME = BY_CODE['same name']
+
+_OfNode = Callable[[ProbeResults, RunningNode], object]
 
 
-def check_qos(probed: ProbeResults) -> CheckResult:
-    """Check whether subscribers receive the published messages."""
-    nodes = _nodes(probed)
-    if not nodes:
-        return no_node('qos', probed)
-    topics = sum(node.topics for node in nodes)
-    subscribers = sum(node.subscribers for node in nodes)
-    if not topics:
-        return skip('qos', 'the node publishes nothing yet')
-    mismatches = [(node, one) for node in nodes for one in node.mismatches]
-    values = {'topics': topics, 'subscriptions': subscribers, 'mismatches': len(mismatches)}
-    if mismatches:
-        lines = [
-            f'{printable(one.node, 60)} receives nothing from {_source(one)}'
-            f'{f" of {printable(node.name, 60)}" if len(nodes) > 1 else ""} '
-            f'({printable(one.reason, 90)})' for node, one in mismatches]
-        advice = dict.fromkeys(
-            remedy for _, one in mismatches for remedy in qos_remedies(one.reason))
-        return fail('qos', joined(lines), '; '.join(advice), **values)
-    orphans = probed.graph.orphans if probed.graph is not None else ()
-    if orphans:
-        lines = [f'{" and ".join(printable(name, 60) for name in one.nodes[:_SHOWN])} receives '
-                 f'nothing from {printable(one.topic, 90)}, which nobody publishes; '
-                 f'{printable(one.similar, 90)} is published' for one in orphans]
-        return warn(
-            'qos', joined(lines), 'was the body renamed in Motive, or is it not in view yet? '
-            'Subscribe to the present name, or keep the old one: bodies.NAME.name', **values,
-            orphans=len(orphans))
-    matching = (
-        f'{counted(subscribers, "subscription")} on {counted(topics, "topic")}, all matching')
-    return ok('qos', matching if subscribers else
-              f'no subscription to any of {counted(topics, "topic")}', **values)
+def on_graph(check: str, *rules: DoctorRule, decide: bool = False) -> tuple[DoctorRule, ...]:
+    """Return the rows of a check that needs running nodes."""
+    return rows_of(
+        check, *NO_ROS, skip(lambda probed: case(not probed.nodes), 'no node to check'),
+        *rules, decide=decide)
 
 
-def _source(one: Mismatch) -> str:
-    """Name the publishers from which a subscriber receives nothing."""
-    topic = printable(one.topic, 90)
-    return topic if one.refused >= one.publishers else (
-        f'{one.refused} of {one.publishers} publishers of {topic}')
+#: Reasons for the lack of a graph.
+NO_ROS: Final = (
+    skip(lambda probed: case(probed.graph is None), 'not checked (--no-ros)'),
+    skip(lambda probed: case(
+        probed.graph is not None and probed.graph.absent,
+        why=probed.graph.absent if probed.graph is not None else ''), 'no ROS graph: {why}'))
 
 
-def check_publishers(probed: ProbeResults) -> CheckResult:
-    """Check whether others publish on the nodes' topics."""
-    nodes = _nodes(probed)
-    if not nodes:
-        return no_node('publishers', probed)
-    total = sum(node.pose_topics for node in nodes)
-    if not total:
-        return skip('publishers', 'the node publishes no pose yet')
+def _each(
+    met: _OfNode, figures: Callable[[ProbeResults, RunningNode], dict[str, object]] = (
+        lambda probed, node: {}),
+) -> Condition:
+    """Make the condition of single nodes."""
+    def when(probed: ProbeResults) -> Iterator[Case]:
+        for node in probed.nodes:
+            if met(probed, node):
+                name = printable(node.name, 90)
+                yield Case((), {'subject': name, 'node': name, **figures(probed, node)})
+    return when
+
+
+# -- topics ---------------------------------------------------------------------------------------
+def _mismatches(probed: ProbeResults) -> Iterator[Case]:
+    for node in probed.nodes:
+        of_node = f' of {printable(node.name, 60)}' if len(probed.nodes) > 1 else ''
+        for one in node.mismatches:
+            part = '' if one.refused >= one.publishers else (
+                f'{one.refused} of {one.publishers} publishers of ')
+            yield Case((), {
+                'subject': f'{node.name} {one.topic} {one.node}',
+                'subscriber': printable(one.node, 60), 'reason': printable(one.reason, 90),
+                'source': f'{part}{printable(one.topic, 90)}{of_node}',
+                'remedies': '; '.join(qos_remedies(one.reason))})
+
+
+def _orphans(probed: ProbeResults) -> Iterator[Case]:
+    for one in probed.graph.orphans if probed.graph is not None else ():
+        yield Case((), {
+            'subject': one.topic, 'topic': printable(one.topic, 90),
+            'nodes': ' and '.join(printable(name, 60) for name in one.nodes[:_SHOWN]),
+            'similar': printable(one.similar, 90)})
+
+
+def _subscriptions(probed: ProbeResults) -> tuple[Case, ...]:
+    count = sum(node.subscribers for node in probed.nodes)
+    return case(
+        not any(node.mismatches for node in probed.nodes),
+        what=counted(count, 'subscription') + ' on' if count else 'no subscription to any of',
+        topics=counted(sum(node.topics for node in probed.nodes), 'topic'),
+        so=', all matching' if count else '')
+
+
+def _shared_topics(probed: ProbeResults) -> Iterator[Case]:
+    """Find groups of nodes that publish on the same topics."""
     shared: dict[tuple[str, ...], dict[str, None]] = {}    # nodes to the topics they share
-    for node in nodes:
+    for node in probed.nodes:
         for topic, others in node.conflicting.items():
             shared.setdefault(tuple(sorted({node.name, *others})), {})[topic] = None
-    if not shared:
-        return ok('publishers', f'no other node publishes on {counted(total, "pose topic")}',
-                  shared=0)
-    lines = []
-    for names, topics in list(shared.items())[:_SHOWN]:
+    for names, topics in shared.items():
         rest = len(topics) - 1
-        lines.append(
-            f'{" and ".join(printable(name, 60) for name in names[:_SHOWN])} publish on '
-            f'{printable(next(iter(topics)), 90)}'
-            f'{f" and {rest} more of the same topics" if rest else ""}')
-    number = len({topic for topics in shared.values() for topic in topics})
-    return warn('publishers', '; '.join(lines), ONE_TOPIC, shared=number)
+        yield Case((), {
+            'subject': ' '.join(names), 'topic': printable(next(iter(topics)), 90),
+            'nodes': ' and '.join(printable(name, 60) for name in names[:_SHOWN]),
+            'rest': f' and {rest} more of the same topics' if rest else ''})
 
 
-def check_published(probed: ProbeResults) -> CheckResult:
-    """Check whether active nodes publish poses when the probe receives some."""
-    if not _nodes(probed):
-        return no_node('published', probed)
-    nodes = [node for node in _nodes(probed) if node.heard is not None]
-    if not nodes:
-        return skip('published', 'no node is active')
-    silent = [node for node in nodes if not node.heard]
-    values = {'active': len(nodes), 'silent': len(silent)}
-    if not silent:
-        return ok('published', f'poses arrive from {listed([node.name for node in nodes])}',
-                  **values)
-    shown = '; '.join(
-        f'{printable(node.name, 60)} is active and publishes none'
-        + (f' ({printable(node.connection, 200)})' if node.connection else '')
-        for node in silent[:_SHOWN])
-    if not probed.received:
-        return skip('published', f'no pose arrived here either; {shown}')
-    advice: list[str] = []
-    for node in silent:
-        protocol, interface = node.settings.get('protocol'), node.settings.get('interface')
-        if protocol in SOURCES and probed.by not in (protocol, *SOURCES[protocol].of):
-            advice.append(f'poses arrive by {probed.received}: set protocol: '
-                          f'{" or ".join(using(probed.by))}')
-        if isinstance(interface, str) and interface not in ('', probed.local, probed.card):
-            advice.append(f'poses arrive on {probed.card or probed.local}: set interface: '
-                          f'{probed.card or probed.local}')
-    return fail('published', f'poses arrive here by {probed.received}, but {shown}', '. '.join(
-        dict.fromkeys(advice)) or 'read its log and /diagnostics: are its server, its interface '
-        'and its selection of bodies right?', **values)
+def _two_parents(probed: ProbeResults) -> Iterator[Case]:
+    own = {str(node.settings.get('frames.world')): node.name for node in probed.nodes}
+    for frame, parents in (probed.graph.parents if probed.graph is not None else {}).items():
+        yield Case((), {
+            'subject': frame, 'frame': listed([frame], longest=60),
+            'parents': ' and '.join(
+                repr(printable(parent, 60)) + (f' (of {own[parent]})' if parent in own else '')
+                for parent in parents[:_SHOWN])})
 
 
-def check_lifecycle(probed: ProbeResults) -> CheckResult:
-    """Check whether a node runs, and in which state."""
+# -- poses ----------------------------------------------------------------------------------------
+def _mute(probed: ProbeResults, node: RunningNode) -> bool:
+    """Return whether an active node publishes none of the poses that arrive here."""
+    return node.heard == 0 and bool(probed.received)
+
+
+def _publishes_none(node: RunningNode) -> str:
+    return f'{printable(node.name, 60)} is active and publishes none' + (
+        f' ({printable(node.connection, 200)})' if node.connection else '')
+
+
+def _silent(met: _OfNode) -> Condition:
+    """Make the condition of nodes that publish none of the poses that arrive here."""
+    return _each(lambda probed, node: _mute(probed, node) and met(probed, node),
+                 lambda probed, node: {
+                     'by': probed.received, 'what': _publishes_none(node),
+                     'protocols': ' or '.join(using(probed.by)),
+                     'card': probed.card or probed.local})
+
+
+def _other_protocol(probed: ProbeResults, node: RunningNode) -> bool:
+    protocol = node.settings.get('protocol')
+    return protocol in SOURCES and probed.by not in (protocol, *SOURCES[str(protocol)].of)
+
+
+def _other_card(probed: ProbeResults, node: RunningNode) -> bool:
+    card = node.settings.get('interface')
+    return isinstance(card, str) and card not in ('', probed.local, probed.card)
+
+
+_NO_POSE = 'poses arrive here by {by}, but {what}'
+
+
+# -- nodes and their states -----------------------------------------------------------------------
+def _twins(probed: ProbeResults, node: RunningNode) -> bool:
+    return node.count > 1
+
+
+def _others(probed: ProbeResults, node: RunningNode) -> dict[str, object]:
+    return {'others': (
+        'another node is' if node.count == 2 else f'{node.count - 1} other nodes are')}
+
+
+def _in_state(*states: str, but: Sequence[str] = ()) -> Condition:
+    """Make the condition of nodes in states, or in others than these."""
+    return _each(lambda probed, node: node.count == 1 and node.state and (
+        node.state in states if states else node.state not in but),
+                 lambda probed, node: {'state': printable(node.state, 30)})
+
+
+def _hangs(*, apart: bool) -> Condition:
+    """Make the condition of nodes that do not answer, with or without a known cause."""
+    def why(probed: ProbeResults) -> tuple[str, str]:
+        return without_shared_memory(probed.graph.processes if probed.graph is not None else ())
+    return _each(
+        lambda probed, node: node.count == 1 and not node.state
+        and bool(why(probed)[0]) is apart,
+        lambda probed, node: dict(zip(('cause', 'remedy'), why(probed))))
+
+
+def _stopped(probed: ProbeResults) -> tuple[Case, ...]:
+    """Find stopped processes: such a one disappears from the graph."""
     graph = probed.graph
-    if graph is not None and graph.broken:
-        return fail('lifecycle', graph.absent,
-                    'the node does not start in this environment either: correct or unset the '
-                    'variable that the reason names. --no-ros skips these checks')
-    if graph is None or graph.absent:
-        return no_node('lifecycle', probed)
-    results = [_check_node(node, graph) for node in graph.nodes] or [check_absence(graph)]
-    stopped = ' '.join(str(process.pid) for process in graph.processes
-                       if process.stopped and not process.user
-                       and process.variables == graph.variables)
-    if stopped:    # such a process disappears from the graph
-        results.insert(0, fail(
-            'lifecycle', f'process {stopped} runs the node and is stopped (SIGSTOP)',
-            f'let it continue: kill -CONT {stopped}; or end it and start the node again.'))
-    worst = max(one.severity or INFO for one in results)
-    return cleaned(CheckResult(
-        'lifecycle', worst, '; '.join(one.found for one in results[:_SHOWN]),
-        ' '.join(dict.fromkeys(one.advice for one in results if one.advice)),
-        {f'state of {node.name}': node.state for node in graph.nodes[:20]}))
+    pids = ' '.join(str(process.pid) for process in graph.processes if (
+        process.stopped and not process.user and process.variables == graph.variables)) if (
+        graph is not None) else ''
+    return case(pids, pids=pids)
 
 
-def _check_node(node: RunningNode, graph: Graph) -> CheckResult:
-    name = printable(node.name, 90)
-    if node.count > 1:
-        return warn('lifecycle', f'{node.count} nodes are called {name}',
-                    f'{ONE_NAME}.')
-    if not node.state:
-        cause, remedy = without_shared_memory(graph.processes)
-        return fail('lifecycle', f'{name} does not report its state{cause and f": {cause}"}',
-                    remedy or 'it hangs or is not reachable: read its log, or start it again.')
-    found = f'{name} is {printable(node.state, 30)}'
-    if node.state == 'active':
-        return ok('lifecycle', found)
-    todo = {'unconfigured': 'ros2 lifecycle set {} configure, then activate; if that fails, its '
-                            'log has the reason.',
-            'inactive': 'ros2 lifecycle set {} activate; or a START of mocap control.'}
-    return warn('lifecycle', f'{found}, so that it publishes no pose',
-                todo.get(node.state, 'start the node again.').format(name))
+# -- parameters -----------------------------------------------------------------------------------
+def _same_port(probed: ProbeResults, node: RunningNode) -> bool:
+    # A protocol with a port of its own does not use this one.
+    return bool(node.settings.get('port') == probed.port or own_port(
+        node.settings.get('protocol')))
 
 
-def check_settings(probed: ProbeResults) -> CheckResult:
-    """Check whether the nodes' parameters agree with the server."""
-    if not _nodes(probed):
-        return no_node('settings', probed)
-    reporting = [node for node in _nodes(probed) if node.settings]
-    if not reporting:
-        return skip('settings', 'the node does not report its parameters')
-    wrong: list[str] = []
-    advice: list[str] = []
-    excluded: list[str] = []
-    lifted = _lifted(probed)
-    for node in reporting:
-        server, port = node.settings.get('server'), node.settings.get('port')
-        # A protocol with a port of its own does not use this one.
-        same_port = port == probed.port or own_port(node.settings.get('protocol'))
-        if not same_port and _same_server(probed, server) and probed.taken_from not in (
-                '', node.name):
-            excluded.append(f'{node.name} uses port {port}, which is not checked here: --node '
-                            f'{node.name}')
-        elif not _same_server(probed, server) or not same_port:
-            wrong.append(f'{node.name} uses {server} port {port}, not {probed.server} port '
-                         f'{probed.port}')
-            advice.append('set server and port of the node, or check that server.')
-        else:
-            _check_selection(probed, node, wrong, advice, excluded)
-        up_axis = node.settings.get('up_axis')
-        _check_up(probed.stated_up, node, wrong, advice)
-        _check_sender_stamps(probed, node, wrong, advice)
-        if lifted is not None and up_axis is not None and up_axis != lifted:
-            wrong.append(f'{node.name} has up_axis: {up_axis}, but {lifted} is up')
-            advice.append(f'set up_axis: {lifted}.')
-    if wrong:
-        return warn('settings', joined(wrong), ' '.join(dict.fromkeys(advice)))
-    # Only a lift shows which axis is up.
-    compared = 'server and port' if lifted is None else 'server, port and up_axis'
-    agree = f'{compared} of {listed([node.name for node in reporting])} agree'
-    return ok('settings', joined([agree, *excluded]))
+def _same_server(probed: ProbeResults, node: RunningNode) -> bool:
+    server = node.settings.get('server')
+    return server in (AUTO, probed.server, *probed.addresses) or (    # auto: it searches
+        probed.place.local_host and server == 'localhost')
 
 
-def _check_up(stated: str, node: RunningNode, wrong: list[str], advice: list[str]) -> None:
-    """Compare the up axis that the server states with that of a node."""
-    up_axis, raw = node.settings.get('up_axis'), node.settings.get('axes') == 'raw'
-    if raw and stated == 'y':
-        wrong.append(f'Motive streams y up and {node.name} has axes: raw, so that readers that '
-                     'take z for up, as in ROS, get wrong poses')
-        advice.append("set Up Axis in Motive's streaming settings to Z, or axes: enu; nothing, if "
-                      'your readers expect y up.')
-    elif not raw and stated in ('y', 'z') and up_axis in ('y', 'z') and stated != up_axis:
-        wrong.append(f'Motive states that {stated} is up, but {node.name} has up_axis: {up_axis}: '
-                     'every pose is rotated by 90 degrees')
-        advice.append(f'set up_axis: {stated}.')
+def _unchecked_port(probed: ProbeResults, node: RunningNode) -> bool:
+    """Return whether it uses another port of the server, beside the node that is checked."""
+    return not _same_port(probed, node) and _same_server(probed, node) and (
+        probed.taken_from not in ('', node.name))
 
 
-def _check_sender_stamps(
-    probed: ProbeResults, node: RunningNode, wrong: list[str], advice: list[str],
-) -> None:
-    """Compare the sender's clock with that of this computer where its times are published."""
-    stream = probed.established
-    if node.settings.get('stamps.mode') != 'sender' or stream is None or stream.clock is None or (
-            not stream.clock.samples):
-        return
-    if stream.clock.sender_base != UNIX_EPOCH:
-        found = "count from the sender's start, so that stamps are in 1970"
-    elif stream.ahead_s > 0.0:
-        found = f'are {stream.ahead_s:.3f} s in the future'
-    elif stream.ahead_s < -USUAL_AGE_S:
-        found = f'are {-stream.ahead_s:.3f} s old when they arrive'
-    else:
-        return
-    wrong.append(f"{node.name} publishes the sender's times (stamps.mode: sender), which {found}")
-    advice.append('set stamps.mode: tracking; or set the clocks of both computers by NTP or PTP.')
-
-
-def check_frames(probed: ProbeResults) -> CheckResult:
-    """Check whether a TF frame has two parents."""
-    if not _nodes(probed):
-        return no_node('frames', probed)
-    parents = probed.graph.parents if probed.graph is not None else {}
-    if not parents:
-        return ok('frames', 'no frame of TF has two parents')
-    own = {str(node.settings.get('frames.world')): node.name for node in _nodes(probed)}
-
-    def named(parent: str) -> str:
-        return repr(printable(parent, 60)) + (f' (of {own[parent]})' if parent in own else '')
-    lines = [f'frame {printable(frame, 60)!r} has two parents: '
-             f'{" and ".join(map(named, found[:_SHOWN]))}' for frame, found in parents.items()]
-    return warn('frames', joined(lines), TWO_PARENTS.remedy, frames=len(parents))
-
-
-def _check_selection(
-    probed: ProbeResults, node: RunningNode, wrong: list[str], advice: list[str],
-    excluded: list[str],
-) -> None:
-    """
-    Find received bodies that the node ignores, and settings that match no body.
-
-    :param excluded: receives the ignored bodies; that is wrong only if no other body is received.
-    """
-    stream = probed.established
-    received = [body.name for body in stream.bodies] if stream is not None else []
-    if not received:
-        return
-    allow, deny = _patterns(node, 'bodies.allow'), _patterns(node, 'bodies.deny')
-    selection = Selection(() if '*' in allow else allow, deny)
-    unwanted = [name for name in received if not selection.wanted(name)]
-    denied = [name for name in unwanted if not Selection(deny=deny).wanted(name)]
-    none_left = len(unwanted) == len(received)
-    for where, names, cure in (
-            ('deny', denied, 'remove wanted bodies from bodies.deny.'),
-            ('allow', [name for name in unwanted if name not in denied],
-             'add wanted bodies to bodies.allow.')):
-        if names:
-            (wrong if none_left else excluded).append(
-                f'{listed(names)} {"is" if len(names) == 1 else "are"} excluded by '
-                f'bodies.{where} of {node.name}')
-            if none_left:
-                advice.append(cure)
-    lines = unmatched(selection, node.bodies, received)
-    if lines:
-        wrong += lines
-        advice.append('write each name as in Motive; or is its body out of view?')
+def _reporting(met: _OfNode, *figures: str) -> Condition:
+    """Make the condition of nodes that report their parameters, which are its figures."""
+    return _each(lambda probed, node: node.settings and met(probed, node), lambda probed, node: {
+        **{name: node.settings.get(name) for name in figures}, 'wanted': probed.server,
+        'wanted_port': probed.port, 'stated': probed.stated_up, 'lifted': probed.lifted_up})
 
 
 def _patterns(node: RunningNode, name: str) -> tuple[str, ...]:
@@ -297,16 +214,178 @@ def _patterns(node: RunningNode, name: str) -> tuple[str, ...]:
         value, (list, tuple)) else ()
 
 
-def _same_server(probed: ProbeResults, server: object) -> bool:
-    if server in (AUTO, probed.server, *probed.addresses):
-        return True    # with auto, the node searches for the server
-    return probed.place.address.startswith('127.') and str(server) == 'localhost'
+def _selections(probed: ProbeResults) -> Iterator[tuple[RunningNode, Selection, list[str]]]:
+    """List the nodes of this server with their selection and the bodies that were received."""
+    stream = probed.established
+    received = [body.name for body in stream.bodies] if stream is not None else []
+    for node in probed.nodes:
+        if received and node.settings and _same_server(probed, node) and _same_port(probed, node):
+            allow = _patterns(node, 'bodies.allow')
+            yield node, Selection(
+                () if '*' in allow else allow, _patterns(node, 'bodies.deny')), received
 
 
-def _lifted(probed: ProbeResults) -> Optional[str]:
-    axis = check_axes(probed).values.get('up_axis')
-    return str(axis) if axis is not None else None
+def _excluded(*, deny: bool, all_of_them: bool) -> Condition:
+    """
+    Find received bodies that a node ignores; that is wrong only if no other body is received.
+
+    :param deny: whether it excludes them by ``bodies.deny``, or by ``bodies.allow``.
+    """
+    def when(probed: ProbeResults) -> Iterator[Case]:
+        for node, selection, received in _selections(probed):
+            unwanted = [name for name in received if not selection.wanted(name)]
+            names = [name for name in unwanted if deny is not Selection(
+                deny=selection.deny).wanted(name)]
+            if names and (len(unwanted) == len(received)) is all_of_them:
+                yield Case(tuple(names), {'subject': node.name, 'node': node.name})
+    return when
 
 
-def _nodes(probed: ProbeResults) -> tuple[RunningNode, ...]:
-    return probed.graph.nodes if probed.graph is not None else ()
+def _unmatched(probed: ProbeResults) -> Iterator[Case]:
+    for node, selection, received in _selections(probed):
+        for line in unmatched(selection, node.bodies, received):
+            yield Case((), {'subject': line, 'what': line})
+
+
+def _sender_stamps(met: Callable[[ProbeResults, bool], object]) -> Condition:
+    """Make the condition of nodes that publish the times of the sender."""
+    def when(probed: ProbeResults) -> Iterator[Case]:
+        stream = probed.seen
+        if stream.clock is None or not stream.listened_s or not stream.clock.samples or not met(
+                probed, stream.clock.sender_base == UNIX_EPOCH):
+            return
+        for node in probed.nodes:
+            if node.settings.get('stamps.mode') == 'sender':
+                yield Case((), {'subject': node.name, 'node': node.name,
+                                'age': abs(stream.ahead_s)})
+    return when
+
+
+def _agreeing(probed: ProbeResults) -> tuple[Case, ...]:
+    names = [node.name for node in probed.nodes if node.settings]
+    # Only a lift shows which axis is up.
+    return case(names, nodes=listed(names), what=(
+        'server, port and up_axis' if probed.lifted_up else 'server and port'))
+
+
+_PUBLISHES_TIMES = "{node} publishes the sender's times (stamps.mode: sender), which "
+_OTHER_STAMPS = 'set stamps.mode: tracking; or set the clocks of both computers by NTP or PTP.'
+_EXCLUDED = '{bodies} {is} excluded by bodies.%s of {node}'
+
+# -- rows -----------------------------------------------------------------------------------------
+GRAPH_RULES: Final[tuple[DoctorRule, ...]] = (
+    *on_graph(
+        'qos', skip(lambda probed: case(not any(node.topics for node in probed.nodes)),
+                    'the node publishes nothing yet'),
+        Rule('mismatch', ERROR, _mismatches, '{subscriber} receives nothing from {source} '
+             '({reason})', '{remedies}', explains=('orphan',)),
+        Rule('orphan', WARN, _orphans, '{nodes} receives nothing from {topic}, which nobody '
+             'publishes; {similar} is published',
+             'was the body renamed in Motive, or is it not in view yet? Subscribe to the present '
+             'name, or keep the old one: bodies.NAME.name', explains=('subscriptions',)),
+        Rule('subscriptions', INFO, _subscriptions, '{what} {topics}{so}', '')),
+    *on_graph(
+        'publishers', skip(lambda probed: case(not any(
+            node.pose_topics for node in probed.nodes)), 'the node publishes no pose yet'),
+        replace(_SAME_NAME.by(_each(
+            lambda probed, node: node.count > 1 and node.pose_topics, _others)),
+            explains=('one publisher',)),
+        Rule('shared topics', WARN, _shared_topics, '{nodes} publish on {topic}{rest}', ONE_TOPIC,
+             explains=('one publisher',)),
+        Rule('one publisher', INFO, lambda probed: case(True, topics=counted(
+            sum(node.pose_topics for node in probed.nodes), 'pose topic')),
+             'no other node publishes on {topics}', '')),
+    *on_graph(
+        'frames', TWO_PARENTS.by(_two_parents),
+        Rule('one parent', INFO, lambda probed: case(not (
+            probed.graph and probed.graph.parents)), 'no frame of TF has two parents', '')),
+    *on_graph(
+        'published', skip(lambda probed: case(all(
+            node.heard is None for node in probed.nodes)), 'no node is active'),
+        skip(lambda probed: case(
+            not probed.received and any(node.heard == 0 for node in probed.nodes),
+            what='; '.join([_publishes_none(node) for node in probed.nodes
+                            if node.heard == 0][:_SHOWN])),
+             'no pose arrived here either; {what}'),
+        Rule('other protocol', ERROR, _silent(_other_protocol), _NO_POSE,
+             'poses arrive by {by}: set protocol: {protocols}', explains=('poses',)),
+        Rule('other card', ERROR, _silent(lambda probed, node: not _other_protocol(
+            probed, node) and _other_card(probed, node)), _NO_POSE,
+             'poses arrive on {card}: set interface: {card}', explains=('poses',)),
+        Rule('publishes none', ERROR, _silent(lambda probed, node: not _other_protocol(
+            probed, node) and not _other_card(probed, node)), _NO_POSE,
+             'read its log and /diagnostics: are its server, its interface and its selection of '
+             'bodies right?', explains=('poses',)),
+        Rule('poses', INFO, lambda probed: case(True, nodes=listed([
+            node.name for node in probed.nodes if node.heard])), 'poses arrive from {nodes}', '')),
+    *rows_of(
+        'lifecycle', Rule(
+            'ROS broken', ERROR, lambda probed: case(
+                probed.graph is not None and probed.graph.broken,
+                why=probed.graph.absent if probed.graph is not None else ''), '{why}',
+            'the node does not start in this environment either: correct or unset the variable '
+            'that the reason names. --no-ros skips these checks', explains=('lifecycle',)),
+        *NO_ROS,
+        Rule('stopped', ERROR, _stopped, 'process {pids} runs the node and is stopped (SIGSTOP)',
+             'let it continue: kill -CONT {pids}; or end it and start the node again.'),
+        _SAME_NAME.by(_each(_twins, _others)),
+        Rule('apart', ERROR, _hangs(apart=True), '{node} does not report its state: {cause}',
+             '{remedy}'),
+        Rule('hangs', ERROR, _hangs(apart=False), '{node} does not report its state',
+             'it hangs or is not reachable: read its log, or start it again.'),
+        Rule('unconfigured', WARN, _in_state('unconfigured'),
+             '{node} is {state}, so that it publishes no pose',
+             'ros2 lifecycle set {node} configure, then activate; if that fails, its log has the '
+             'reason.'),
+        Rule('inactive', WARN, _in_state('inactive'),
+             '{node} is {state}, so that it publishes no pose',
+             'ros2 lifecycle set {node} activate; or a START of mocap control.'),
+        Rule('not running', WARN, _in_state(but=('unconfigured', 'inactive', 'active')),
+             '{node} is {state}, so that it publishes no pose', 'start the node again.'),
+        Rule('active', INFO, _in_state('active'), '{node} is {state}', '')),
+    *on_graph(
+        'settings', skip(lambda probed: case(not any(node.settings for node in probed.nodes)),
+                         'the node does not report its parameters'),
+        Rule('other server', WARN, _reporting(lambda probed, node: not (
+            _same_server(probed, node) and _same_port(probed, node))
+            and not _unchecked_port(probed, node), 'server', 'port'),
+             '{node} uses {server} port {port}, not {wanted} port {wanted_port}',
+             'set server and port of the node, or check that server.', explains=('agree',)),
+        Rule('all denied', WARN, _excluded(deny=True, all_of_them=True), _EXCLUDED % 'deny',
+             'remove wanted bodies from bodies.deny.', explains=('agree',)),
+        Rule('none allowed', WARN, _excluded(deny=False, all_of_them=True), _EXCLUDED % 'allow',
+             'add wanted bodies to bodies.allow.', explains=('agree',)),
+        replace(BY_CODE['unmatched'].by(_unmatched), explains=('agree',)),
+        Rule('raw axes', WARN, _reporting(
+            lambda probed, node: node.settings.get('axes') == 'raw' and probed.stated_up == 'y'),
+             'Motive streams y up and {node} has axes: raw, so that readers that take z for up, '
+             'as in ROS, get wrong poses',
+             "set Up Axis in Motive's streaming settings to Z, or axes: enu; nothing, if your "
+             'readers expect y up.', explains=('agree',)),
+        Rule('stated axis', WARN, _reporting(
+            lambda probed, node: node.settings.get('axes') != 'raw'
+            and {probed.stated_up, node.settings.get('up_axis')} == {'y', 'z'}, 'up_axis'),
+             'Motive states that {stated} is up, but {node} has up_axis: {up_axis}: every pose is '
+             'rotated by 90 degrees', 'set up_axis: {stated}.', explains=('agree',)),
+        Rule('times of 1970', WARN, _sender_stamps(lambda probed, epoch: not epoch),
+             _PUBLISHES_TIMES + "count from the sender's start, so that stamps are in 1970",
+             _OTHER_STAMPS, explains=('agree',)),
+        Rule('times ahead', WARN, _sender_stamps(
+            lambda probed, epoch: epoch and probed.seen.ahead_s > 0.0),
+             _PUBLISHES_TIMES + 'are {age:.3f} s in the future', _OTHER_STAMPS,
+             explains=('agree',)),
+        Rule('old times', WARN, _sender_stamps(
+            lambda probed, epoch: epoch and probed.seen.ahead_s < -USUAL_AGE_S),
+             _PUBLISHES_TIMES + 'are {age:.3f} s old when they arrive', _OTHER_STAMPS,
+             explains=('agree',)),
+        Rule('lifted axis', WARN, _reporting(
+            lambda probed, node: probed.lifted_up and node.settings.get('up_axis') not in (
+                None, probed.lifted_up), 'up_axis'),
+             '{node} has up_axis: {up_axis}, but {lifted} is up', 'set up_axis: {lifted}.',
+             explains=('agree',)),
+        Rule('agree', INFO, _agreeing, '{what} of {nodes} agree', ''),
+        Rule('other port', INFO, _reporting(_unchecked_port, 'port'),
+             '{node} uses port {port}, which is not checked here: --node {node}', ''),
+        Rule('denied', INFO, _excluded(deny=True, all_of_them=False), _EXCLUDED % 'deny', ''),
+        Rule('not allowed', INFO, _excluded(deny=False, all_of_them=False),
+             _EXCLUDED % 'allow', '')))

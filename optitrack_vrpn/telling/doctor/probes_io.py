@@ -21,7 +21,7 @@ from optitrack_vrpn.drivers.table import (
     AUTO, check_server, load, own_settings, protocols_of, SOURCES)
 from optitrack_vrpn.stream.clock.hostclock_io import HostClock
 from optitrack_vrpn.telling.doctor.results import ProbeResults, WatchedStream
-from optitrack_vrpn.telling.doctor.stream import Watch
+from optitrack_vrpn.telling.doctor.watch import Watch
 
 #: Chosen: limits of stored addresses of the server, and of warnings of the client.
 _MOST_ADDRESSES, _MOST_MESSAGES = 8, 5

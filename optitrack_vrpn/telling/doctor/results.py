@@ -20,7 +20,7 @@ from optitrack_vrpn.drivers.probing import Heard, Place
 from optitrack_vrpn.drivers.table import (
     DEFAULT, own_port, port_parameter, source_settings, SOURCES, title)
 from optitrack_vrpn.node.graph.processes import DISCOVERY_VARIABLES, LocalProcess
-from optitrack_vrpn.telling.facts import StreamFacts
+from optitrack_vrpn.telling.facts import RateFacts, StreamFacts
 
 
 class Lift(NamedTuple):
@@ -33,6 +33,26 @@ class Lift(NamedTuple):
     def length(self) -> float:
         """Length of the displacement (m)."""
         return math.hypot(*self.displacement)
+
+    @property
+    def axis(self) -> str:
+        """Return the axis of the largest displacement: 'x', 'y' or 'z'."""
+        return max(zip(map(abs, self.displacement), 'xyz'))[1]
+
+    @property
+    def along(self) -> float:
+        """Return the displacement along that axis (m)."""
+        return self.displacement['xyz'.index(self.axis)]
+
+    @property
+    def short(self) -> bool:
+        """Return whether it is no lift: above noise and accidental motion (chosen, m)."""
+        return self.length < 0.1
+
+    @property
+    def oblique(self) -> bool:
+        """Return whether it was not vertical: chosen, 27 degrees."""
+        return sorted(map(abs, self.displacement))[1] > 0.5 * abs(self.along)
 
 
 @dataclass
@@ -62,6 +82,17 @@ class WatchedStream(StreamFacts):
     silence: Optional[CheckResult] = None
     known: ServerFacts = field(default_factory=ServerFacts)
     processing_s: float = 0.0
+
+    @property
+    def samples(self) -> int:
+        """Return the number of frames in the estimate of the clock."""
+        return self.clock.samples if self.clock is not None else 0
+
+    @property
+    def timed(self) -> bool:
+        """Return whether there is something to say about the clock of the sender."""
+        clock = self.clock
+        return clock is not None and bool(clock.samples or clock.withheld or clock.sender_fault)
 
     def heard(self) -> Heard:
         """Return what the probe of the protocol needs of it."""
@@ -191,6 +222,7 @@ class ProbeResults:
     :ivar graph: the ROS graph; None if not checked.
     :ivar taken_from: the node whose settings were used where the user gave none; '' for none.
     :ivar stated_up: the up axis that the server states; '' if it states none.
+    :ivar also: the streams of other protocols that answer too, by protocol.
     """
 
     server: str
@@ -207,6 +239,7 @@ class ProbeResults:
     graph: Optional[Graph] = None
     taken_from: str = ''
     stated_up: str = ''
+    also: dict[str, WatchedStream] = field(default_factory=dict)
 
     @property
     def place(self) -> Place:
@@ -217,6 +250,32 @@ class ProbeResults:
     def established(self) -> Optional[WatchedStream]:
         """Return the stream if there was a connection."""
         return self.stream if self.stream is not None and self.stream.listened_s else None
+
+    @property
+    def seen(self) -> WatchedStream:
+        """Return the stream with the rates that the user expects; an empty one without any."""
+        stream = self.stream or WatchedStream()
+        return replace(stream, loopback=self.place.loopback, rate=RateFacts(
+            stream.rates, self.expected_rate_hz, unsent=stream.unsent_share))
+
+    @property
+    def lift(self) -> Optional[Lift]:
+        """Return the largest displacement; None without any."""
+        lifts = self.stream.lifts if self.stream is not None else None
+        return max(lifts, key=lambda one: one.length) if lifts else None
+
+    @property
+    def lifted_up(self) -> str:
+        """Return the axis that a lifted body showed to be up; '' without one."""
+        lift = self.lift
+        good = lift is not None and not lift.short and not lift.oblique and (
+            lift.axis != 'x' and lift.along > 0.0)
+        return lift.axis if lift is not None and good else ''
+
+    @property
+    def nodes(self) -> tuple[RunningNode, ...]:
+        """Return the nodes of the graph; none without a graph."""
+        return self.graph.nodes if self.graph is not None else ()
 
     @property
     def received(self) -> str:
