@@ -88,8 +88,14 @@ def conditions(result):
 
 def tables(result):
     """Write the ratios and then the figures as Markdown."""
-    lines = [
+    return '\n'.join([
         conditions(result), '', *against_floor(result), '', *against_client(result),
+        *figures(result), '', *aims(result)])
+
+
+def figures(result):
+    """Write latency, cost and losses of every bridge, as a table's lines."""
+    lines = [
         '| bodies x Hz | bridge | p50 ms | p99 ms | p99.9 ms | CPU us/pose | CPU % of a core '
         '| lost | memory MB | connected s | first pose s |',
         '|---|---|---|---|---|---|---|---|---|---|---|']
@@ -102,7 +108,7 @@ def tables(result):
             f'| {row["p99_us"] / 1e3:.3f} | {row["p999_us"] / 1e3:.3f} | {row["cpu_us"]:.1f} '
             f'| {row["cpu_percent"]:.1f} | {lost} | {row["resident_mb"]:.0f} '
             f'| {row["connected_s"]:.2f} | {row["first_pose_s"]:.2f} |')
-    return '\n'.join([*lines, '', *aims(result)])
+    return lines
 
 
 def against_floor(result):
@@ -136,18 +142,18 @@ def points_of(result):
 
 
 def client_table(result):
-    """Write this node's figures as shares of the C++ client's, as Markdown."""
-    return '\n'.join([conditions(result), '', *against_client(result)]).rstrip()
+    """Write the ratios to the C++ client and then the figures, as Markdown."""
+    return '\n'.join([conditions(result), '', *against_client(result), *figures(result)])
 
 
 def against_client(result):
-    """Write this node over the C++ client at each poll rate, as a table's lines."""
+    """Write floor and node over the C++ client at each poll rate, as a table's lines."""
     lines = ['| bodies x Hz | ratio | p50 | p99 | p99.9 | CPU |', '|---|---|---|---|---|---|']
     for row in result['rows']:
         if not row['bridge'].startswith(VRPN_MOCAP):
             continue
         ending = BEST_EFFORT if row['bridge'].endswith(BEST_EFFORT) else ''
-        for name in ('node', 'node poses'):
+        for name in ('floor', 'node', 'node poses'):
             own = find(result, row['bodies'], row['rate'], name + ending)
             if own:
                 p50, p99, cpu = (with_spread(ratios(own, row, figure)) for figure in (

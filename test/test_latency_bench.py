@@ -11,7 +11,7 @@ sys.path[:0] = [str(ROOT / 'bench')]
 
 from hypothesis import given, strategies as st  # noqa: E402
 from latency_mark import APART, mark, number_of, sent_at  # noqa: E402
-from latency_tables import against_floor, aims, summary  # noqa: E402
+from latency_tables import against_floor, aims, client_table, summary  # noqa: E402
 from optitrack_vrpn.stream.bodies.tracker import Tracker  # noqa: E402
 import pytest  # noqa: E402
 
@@ -66,3 +66,28 @@ def test_a_machine_that_changes_its_speed_does_not_change_the_ratios():
     # With few turns nothing is said about the aim.
     result = summary({(50, 240, 'floor'): floor[:4], (50, 240, 'node'): node[:4]})
     assert not [line for line in aims(result) if 'p99' in line]
+
+
+def test_the_table_of_the_cpp_client_has_the_latest_poses_of_all_turns_and_the_floor_beside():
+    def turns(p99_us, latest_us):
+        turn = _turn(p99_us, 20.0)
+        latest = {**turn, 'latencies_us': [*turn['latencies_us'][:-1], latest_us]}
+        return [turn, latest, turn]
+
+    result = summary({
+        (20, 240, 'floor best effort'): turns(200.0, 500.0),
+        (20, 240, 'node best effort'): turns(300.0, 600.0),
+        (20, 240, 'vrpn_mocap 1000 best effort'): turns(600.0, 2000.0),
+        (20, 240, 'vrpn_mocap 1000'): turns(600.0, 1000.0)})
+    result['machine'] = {
+        'processors': 2, 'machine': 'x86_64', 'system': 'Linux', 'python': '3', 'ros': 'jazzy',
+        'node': 'compiled', 'repetitions': 3, 'seconds': 1.0, 'load_before': 0.0}
+    rows = [[cell.strip() for cell in line.split('|')[1:-1]]
+            for line in client_table(result).splitlines()]
+    ratios = {row[1]: row[4] for row in rows if len(row) == 6 and row[0] == '20 x 240'}
+    # One turn of three had the pose: neither the median of the turns nor a p99 has it.
+    assert ratios == {'floor / vrpn_mocap 1000 best effort': '0.25',
+                      'node / vrpn_mocap 1000 best effort': '0.30'}
+    latest_ms = {row[1]: row[4] for row in rows if len(row) == 11 and row[0] == '20 x 240'}
+    assert latest_ms['node best effort'] == '0.600'
+    assert latest_ms['vrpn_mocap 1000'] == '1.000'
