@@ -45,12 +45,8 @@ SECOND = 1_000_000_000
 DEFAULT = OdometrySettings()
 METHODS = {
     'default': DEFAULT,
-    'ICP alone': replace(DEFAULT, refinement=replace(DEFAULT.refinement, rounds=0)),
-    'without prediction': replace(DEFAULT, predict=False),
-    'without process noise': replace(DEFAULT, model=replace(
-        DEFAULT.model, process_noise_m=0.0)),
-    '150 keypoints': replace(DEFAULT, features=replace(DEFAULT.features, count=150)),
-    'ORB': replace(DEFAULT, features=replace(DEFAULT.features, detector='orb')),
+    '150 keypoints': replace(DEFAULT, keypoints=150),
+    'ORB': replace(DEFAULT, detector='orb'),
 }
 
 

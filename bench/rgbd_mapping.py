@@ -18,7 +18,6 @@ import numpy as np
 from optitrack_vrpn.guests.rgbd.geometry import Intrinsics
 from optitrack_vrpn.guests.rgbd.images import grey_of
 from optitrack_vrpn.guests.rgbd.mapper import Mapper
-from optitrack_vrpn.guests.rgbd.model import ModelSettings
 from optitrack_vrpn.guests.rgbd.odometry import Odometry, OdometrySettings
 from optitrack_vrpn.guests.rgbd.room import (
     Box, CameraPath, Harmonic, Room, RoomLayout, Sensor, TRAJECTORIES)
@@ -73,7 +72,7 @@ def run(scene: str, layout: RoomLayout, trajectory: CameraPath, landmarks: int, 
     times = np.arange(0.0, trajectory.duration, 1.0 / rate)
     truth = trajectory.camera_poses(times)
     room, sensor = Room(layout), Sensor(seed=seed)
-    odometry = Odometry(OdometrySettings(model=ModelSettings(capacity=landmarks)))
+    odometry = Odometry(OdometrySettings(landmarks=landmarks))
     mapper, took, used = Mapper(), [], []
     for number, (when, pose) in enumerate(zip(times, truth)):
         colour, depth = room.render(CAMERA, pose)

@@ -4,7 +4,7 @@
 
 import numpy as np
 from optitrack_vrpn.guests.rgbd.features import (
-    corner_contrast, covariances_of, depth_mixture, FeatureSettings, find_features)
+    corner_contrast, covariances_of, depth_mixture, FeatureTuning, find_features)
 from optitrack_vrpn.guests.rgbd.geometry import Intrinsics
 import pytest
 from rgbd_kit import projected
@@ -26,7 +26,7 @@ def flat(z=2.0):
 
 @pytest.mark.parametrize('detector', ['gftt', 'orb'])
 def test_features_of_a_wall_lie_on_the_wall_at_the_corners(detector):
-    features = find_features(chequers(), flat(), CAMERA, FeatureSettings(detector=detector))
+    features = find_features(chequers(), flat(), CAMERA, FeatureTuning(detector=detector))
     assert len(features) > 60
     np.testing.assert_allclose(features.means[:, 2], 2.0, rtol=1e-6)
     np.testing.assert_allclose(projected(CAMERA, features.means), features.pixels, atol=1e-6)
@@ -64,9 +64,9 @@ def test_the_noise_of_a_white_wall_gives_no_features():
     noise = np.random.default_rng(1).normal(0, 2.0, (240, 320))
     wall = np.clip(np.rint(200 + noise), 0, 255).astype(np.uint8)
     for detector in ('gftt', 'orb'):
-        assert len(find_features(wall, flat(), CAMERA, FeatureSettings(detector=detector))) < 15
+        assert len(find_features(wall, flat(), CAMERA, FeatureTuning(detector=detector))) < 15
     # the corners that the threshold removes are there
-    assert len(find_features(wall, flat(), CAMERA, FeatureSettings(contrast=0.0))) > 100
+    assert len(find_features(wall, flat(), CAMERA, FeatureTuning(contrast=0.0))) > 100
 
 
 def test_contrast_is_in_grey_levels_per_pixel():

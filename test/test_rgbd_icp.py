@@ -5,7 +5,7 @@
 from conftest import lacking
 import numpy as np
 from optitrack_vrpn.guests.rgbd.geometry import rigid, transformed
-from optitrack_vrpn.guests.rgbd.model import align, IcpSettings
+from optitrack_vrpn.guests.rgbd.model import align, IcpTuning
 from scipy.spatial import cKDTree
 from scipy.spatial.transform import Rotation
 
@@ -21,7 +21,8 @@ def test_icp_finds_a_small_motion_among_other_points():
     seen = transformed(np.linalg.inv(truth), model[:200])
     seen = np.concatenate([seen, random.uniform(3, 4, (50, 3))])    # not in the model
     found, reason = align(
-        seen, cKDTree(model), model, IcpSettings(stop_rad=1e-6, stop_m=1e-6, rounds=30))
+        seen, cKDTree(model), model,
+        tuning=IcpTuning(stop_rad=1e-6, stop_m=1e-6, rounds=30))
     assert reason == ''
     np.testing.assert_allclose(found, truth, atol=2e-3)
 
@@ -32,12 +33,12 @@ def test_icp_starts_from_the_guess():
     truth = transform_of([0, 0, 1.0, 2, 0, 0])
     seen = transformed(np.linalg.inv(truth), model)
     guess = truth @ transform_of([0.005, 0, 0, 0.01, 0, 0])
-    found, _ = align(seen, cKDTree(model), model, IcpSettings(), guess)
+    found, _ = align(seen, cKDTree(model), model, guess)
     np.testing.assert_allclose(found, truth, atol=1e-6)
 
 
 def test_too_few_pairs_are_a_reason():
     model = np.random.default_rng(8).uniform(-2, 2, (100, 3))
-    found, reason = align(model + 50, cKDTree(model), model, IcpSettings())
+    found, reason = align(model + 50, cKDTree(model), model)
     assert found is None
     assert not lacking(reason, '0 of 100', '0.15 m', '15')

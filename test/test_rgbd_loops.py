@@ -6,7 +6,7 @@ import functools
 
 import numpy as np
 from optitrack_vrpn.guests.rgbd.features import (
-    describe, edge_information, LoopSettings, match_descriptors, match_views, Places, ransac, View)
+    describe, edge_information, LOOPS, match_descriptors, match_views, Places, ransac, View)
 from optitrack_vrpn.guests.rgbd.geometry import Intrinsics, motion_of, rigid, transformed
 from optitrack_vrpn.guests.rgbd.room import camera_on_body, Room, rotation_from_angles, Sensor
 import pytest
@@ -14,7 +14,6 @@ from scipy.spatial.transform import Rotation
 
 cv2 = pytest.importorskip('cv2')
 CAMERA = Intrinsics(320, 240, 262.5, 262.5, 159.75, 119.75)
-SETTINGS = LoopSettings()
 
 
 def looking(x, y, yaw_deg, pitch_deg=0.0):
@@ -34,7 +33,7 @@ def seen(*where):
     colour, depth = room().render(CAMERA, looking(*where))
     sensor = Sensor(seed=hash(where) % 1000)
     grey = cv2.cvtColor(sensor.image(colour), cv2.COLOR_RGB2GRAY)
-    return describe(grey, sensor.depth(depth), CAMERA, SETTINGS)
+    return describe(grey, sensor.depth(depth), CAMERA)
 
 
 @pytest.mark.parametrize('first, second', [
@@ -43,8 +42,8 @@ def seen(*where):
     ((0.0, -0.5, 90.0), (0.0, -0.5, 90.0)),
 ])
 def test_the_motion_between_two_views_of_a_place_is_found(first, second):
-    loop = match_views(seen(*first), seen(*second), SETTINGS)
-    assert loop is not None and loop.inliers >= SETTINGS.inliers
+    loop = match_views(seen(*first), seen(*second))
+    assert loop is not None and loop.inliers >= LOOPS.inliers
     error = np.linalg.inv(loop.transform) @ np.linalg.inv(looking(*first)) @ looking(*second)
     moved, turned = motion_of(error)
     assert moved < 0.02 and np.degrees(turned) < 0.5
@@ -57,11 +56,11 @@ def test_the_motion_between_two_views_of_a_place_is_found(first, second):
 def test_views_of_different_places_are_no_loop():
     for first, second in (((-1.0, 0.0, 0.0), (-1.0, 0.0, 180.0)),
                           ((0.0, 0.0, 90.0), (0.0, 0.0, -90.0))):
-        assert match_views(seen(*first), seen(*second), SETTINGS) is None
+        assert match_views(seen(*first), seen(*second)) is None
 
 
 def test_a_place_is_found_again_among_others_and_never_next_to_itself():
-    places = Places(SETTINGS)
+    places = Places()
     for yaw in range(0, 360, 40):
         places.add(seen(-0.2, 0.1, float(yaw)))
     places.add(seen(-0.1, 0.0, 85.0))
@@ -79,14 +78,14 @@ def test_ransac_finds_the_pairs_of_one_motion_among_wrong_ones():
     target[wrong] = rng.uniform(-2, 2, (120, 3))
     right = np.ones(200, bool)
     right[wrong] = False
-    found = ransac(source, target, SETTINGS)
+    found = ransac(source, target)
     assert np.count_nonzero(found & right) >= 75 and np.count_nonzero(found & ~right) <= 1
 
 
 @pytest.mark.parametrize('count', [0, 2, 3])
 def test_ransac_of_few_pairs_invents_nothing(count):
     rng = np.random.default_rng(count)
-    found = ransac(rng.normal(size=(count, 3)), 9 * rng.normal(size=(count, 3)), SETTINGS)
+    found = ransac(rng.normal(size=(count, 3)), 9 * rng.normal(size=(count, 3)))
     assert len(found) == count and not found.any()
 
 
@@ -118,5 +117,5 @@ def test_the_information_is_that_of_many_noisy_motions():
 
 def test_an_image_without_depth_has_no_descriptors():
     grey = np.random.default_rng(1).integers(0, 255, (240, 320)).astype(np.uint8)
-    view = describe(grey, np.zeros((240, 320), np.float32), CAMERA, SETTINGS)
+    view = describe(grey, np.zeros((240, 320), np.float32), CAMERA)
     assert isinstance(view, View) and view.descriptors.shape == (0, 32)

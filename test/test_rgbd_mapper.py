@@ -10,7 +10,7 @@ from optitrack_vrpn.guests.rgbd.files_io import load_keyframes, save_keyframes, 
 from optitrack_vrpn.guests.rgbd.geometry import (
     Intrinsics, motion_of, rigid, rigid_transform, transformed)
 from optitrack_vrpn.guests.rgbd.mapper import (
-    GraphSettings, KeyframeSettings, Mapper, MapperSettings, pcd_bytes, voxel_means)
+    Mapper, MapperSettings, OdometryPath, pcd_bytes, voxel_means)
 from optitrack_vrpn.guests.rgbd.room import Room, RoomLayout, Sensor, TRAJECTORIES
 from optitrack_vrpn.takes.trajectory_text import parse_trajectory
 import pytest
@@ -98,7 +98,7 @@ def test_without_loops_the_path_is_that_of_the_odometry():
 
 
 def test_keyframes_are_taken_by_distance_and_angle():
-    mapper = Mapper(MapperSettings(keyframes=KeyframeSettings(distance_m=0.5, angle_rad=0.3)))
+    mapper = Mapper(MapperSettings(keyframe_distance_m=0.5, keyframe_angle_rad=0.3))
     _, _, seen = images()
 
     def due_at(x, yaw):
@@ -111,18 +111,18 @@ def test_keyframes_are_taken_by_distance_and_angle():
 
 
 def test_keyframes_beyond_the_limit_are_refused_and_counted():
-    mapper = mapped(Mapper(MapperSettings(keyframes=KeyframeSettings(most=3))))
+    mapper = mapped(Mapper(MapperSettings(most_keyframes=3)))
     assert len(mapper.keyframes) == 3 and mapper.refused > 10
 
 
 def test_the_variance_of_an_edge_is_what_the_odometry_lost():
-    mapper = Mapper(MapperSettings(graph=GraphSettings(odometry_m=0.01, odometry_rad=0.02)))
+    mapper = Mapper()
     _, _, seen = images()
     for stamp, variances in enumerate([(0.0, 0.0), (0.04, 0.01), (0.03, 0.01)]):
         mapper.add_keyframe(stamp, np.eye(4), variances, *seen[0], CAMERA)
     edges = mapper.edges()
     assert 1 / edges[0].information[0, 0] == pytest.approx(0.0401)
-    assert 1 / edges[0].information[3, 3] == pytest.approx(0.0104)
+    assert 1 / edges[0].information[3, 3] == pytest.approx(0.01 + 0.005 ** 2)
     # variances that shrink say nothing about the motion in between
     assert 1 / edges[1].information[0, 0] == pytest.approx(0.0001)
 
@@ -248,10 +248,9 @@ def test_a_point_is_written_as_pcd_defines_it():
 
 
 def test_a_long_path_is_thinned_and_keeps_its_ends():
-    mapper = Mapper(MapperSettings(graph=GraphSettings(path_length=100)))
+    path = OdometryPath(most=100)
     for number in range(1000):
-        mapper.add_pose(number, rigid(np.eye(3), (number, 0, 0)))
-    path = mapper.path()
-    assert 50 <= len(path) <= 100
-    assert path.positions[0, 0] == 0 and path.positions[-1, 0] > 980
-    assert len(set(np.diff(path.stamps_ns))) <= 2
+        path.add(number, rigid(np.eye(3), (number, 0, 0)))
+    assert 50 <= len(path.stamps) == len(path.poses) <= 100
+    assert path.poses[0][0, 3] == 0 and path.poses[-1][0, 3] > 980
+    assert len(set(np.diff(path.stamps))) <= 2

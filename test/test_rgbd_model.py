@@ -5,7 +5,7 @@
 import numpy as np
 from optitrack_vrpn.guests.rgbd.geometry import rigid, rigid_transform, transformed
 from optitrack_vrpn.guests.rgbd.model import (
-    inverse_3x3, LandmarkModel, mahalanobis_squares, ModelSettings, refine, RefinementSettings)
+    inverse_3x3, LandmarkModel, mahalanobis_squares, ModelTuning, refine, RefinementTuning)
 import pytest
 from scipy.spatial.transform import Rotation
 from scipy.stats import chi2
@@ -16,8 +16,8 @@ def covariances(count, seed=0, size=0.01):
     return factors @ factors.transpose(0, 2, 1)
 
 
-def model_of(means, spreads, **settings):
-    model = LandmarkModel(ModelSettings(**settings))
+def model_of(means, spreads, **tuning):
+    model = LandmarkModel(ModelTuning(**tuning))
     model.update(np.atleast_2d(np.asarray(means, float)), spreads)
     return model
 
@@ -89,7 +89,7 @@ def test_beyond_the_gate_there_is_no_match():
 
 
 def test_a_full_model_replaces_the_oldest_landmarks():
-    model = LandmarkModel(ModelSettings(capacity=100))
+    model = LandmarkModel(ModelTuning(capacity=100))
     spread = np.stack([1e-6 * np.eye(3)] * 60)
     for begin in (0, 60, 120):
         points = np.zeros((60, 3))
@@ -140,7 +140,7 @@ def test_refined_poses_are_as_uncertain_as_their_covariance_says():
         model = model_of(landmarks, np.stack([1e-10 * np.eye(3)] * 150), gate=20.0)
         start = truth.copy()
         start[:3, 3] += 0.01
-        refined = refine(start, points, spreads, model, RefinementSettings(
+        refined = refine(start, points, spreads, model, RefinementTuning(
             rounds=5, outlier_scale=100.0))
         assert refined.inliers == 150
         assert refined.chi2 == pytest.approx(1.0, abs=0.3)
@@ -160,7 +160,7 @@ def test_refinement_is_better_than_equal_weights_and_ignores_outliers():
         points[:10] += (0.0, 0.04, 0.0)    # and some are wrong
         model = model_of(landmarks, np.stack([1e-8 * np.eye(3)] * 150))
         svd = rigid_transform(points, landmarks)
-        refined = refine(svd, points, spreads, model, RefinementSettings(rounds=6))
+        refined = refine(svd, points, spreads, model, RefinementTuning(rounds=6))
         ours.append(np.linalg.norm(perturbation(refined.transform, truth)))
         plain.append(np.linalg.norm(perturbation(svd, truth)))
     assert np.mean(ours) < 0.5 * np.mean(plain)

@@ -5,7 +5,6 @@
 
 from conftest import lacking
 import numpy as np
-from optitrack_vrpn.guests.rgbd.features import FeatureSettings
 from optitrack_vrpn.guests.rgbd.geometry import Intrinsics
 from optitrack_vrpn.guests.rgbd.odometry import (
     FrameStatus, Odometry, OdometrySettings, UnusedCause)
@@ -58,9 +57,8 @@ def check_path(frames, poses, most_m):
     assert turned < 0.3
 
 
-@pytest.mark.parametrize('settings', [{}, {'predict': False}], ids=['predicted', 'from the last'])
-def test_a_motion_in_six_axes_is_followed(settings):
-    run = Run(**settings)
+def test_a_motion_in_six_axes_is_followed():
+    run = Run()
     poses = path(40)
     frames = [run.see(base) for base in poses]
     assert [frame.status for frame in frames[:2]] == [FrameStatus.STARTED, FrameStatus.TRACKED]
@@ -217,7 +215,7 @@ def test_a_jump_that_no_camera_makes_is_refused():
 
 
 def test_a_motion_that_is_not_determined_well_enough_is_refused():
-    run = Run(max_stdev_m=0.001, features=FeatureSettings(count=20, pixel_noise=5.0))
+    run = Run(max_stdev_m=0.001, keypoints=20, depth_noise=0.002)
     run.see(pose())
     frame = run.see(pose())
     assert frame.cause is UnusedCause.UNCERTAIN

@@ -33,6 +33,16 @@ SETTINGS: dict[str, str] = {
     'mount.position_m': 'set mount_position_m',
     'mount.rpy_deg': 'set mount_rpy_deg',
     'method.*': 'set the name without method.',
+    **{f'{group}.{name}': f'set {new}' for group, name, new in (
+        ('features', 'detector', 'detector'), ('features', 'count', 'keypoints'),
+        ('features', 'max_range_m', 'max_range_m'), ('features', 'depth_noise', 'depth_noise'),
+        ('model', 'capacity', 'landmarks'), ('keyframes', 'distance_m', 'keyframe_distance_m'),
+        ('keyframes', 'angle_rad', 'keyframe_angle_rad'), ('keyframes', 'most', 'most_keyframes'),
+        *(('cloud', name, name) for name in (
+            'max_range_m', 'depth_noise', 'max_z_m', 'voxel_m')))},
+    'predict': 'remove it; the search always begins at the predicted pose',
+    **{f'{group}.*': 'remove it; this tuning of the method is fixed now' for group in (
+        'features', 'icp', 'refinement', 'model', 'loops', 'graph', 'cloud')},
     **{f'{group}.{name}': f'set {name}' for group, names in (
         ('input', 'depth_unit_m tolerance_s queue frozen_after_s timeout_s colour depth info '
                   'rectified scale'),

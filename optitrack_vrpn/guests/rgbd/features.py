@@ -10,14 +10,13 @@ visual odometry and mapping from RGB-D data", ICRA 2013. Descriptors: ORB (Ruble
 in space: Fischler and Bolles, CACM 24 (1981).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 import itertools
 import math
 from typing import Any, NamedTuple, Optional
 
 import numpy as np
 from numpy.typing import NDArray
-from optitrack_vrpn.core.settings.schema import checked, setting
 from optitrack_vrpn.core.space import skew
 from optitrack_vrpn.guests.rgbd.geometry import (
     Floats, Intrinsics, opencv, rigid_transform, transformed)
@@ -27,33 +26,32 @@ from optitrack_vrpn.guests.rgbd.images import Bytes, check_sizes, Depth
 _WEIGHTS = np.array([1.0, 2.0, 1.0, 2.0, 4.0, 2.0, 1.0, 2.0, 1.0])
 
 
-@checked
-@dataclass(frozen=True)
-class FeatureSettings:
-    """Selection of keypoints."""
+class FeatureTuning(NamedTuple):
+    """
+    Selection of keypoints.
 
-    detector: str = setting(
-        'gftt', choices=('gftt', 'orb'), doc='gftt (corners of Shi and Tomasi) or orb')
-    count: int = setting(300, low=20, high=5000, doc='most keypoints of a frame')
-    quality: float = setting(
-        0.01, low=0.0001, high=1.0, doc='gftt: least corner strength as a share of the strongest')
-    distance_px: float = setting(
-        4.0, unit='px', low=1.0, high=100.0, doc='gftt: least distance between two corners')
-    contrast: float = setting(
-        4.0, low=0.0, high=100.0,
-        doc='least gradient along the weaker direction of a corner (grey levels per pixel); it '
-        'rejects corners that noise makes on a white wall')
-    max_range_m: float = setting(
-        7.0, unit='m', low=0.1, high=100.0, doc='keypoints farther away are not used')
-    max_stdev_m: float = setting(
-        0.05, unit='m', low=0.001, high=1.0,
-        doc='keypoints with a larger deviation of depth are not used; this removes depth edges')
-    depth_noise: float = setting(
-        0.001425, unit='1/m', low=0.0, high=0.1,
-        doc='standard deviation of the depth z is this times z squared; 0.001425: Kinect '
-        '(Khoshelham 2012)')
-    pixel_noise: float = setting(
-        0.5, unit='px', low=0.01, high=20.0, doc='standard deviation of a keypoint')
+    :ivar detector: gftt (corners of Shi and Tomasi) or orb.
+    :ivar keypoints: most keypoints of a frame.
+    :ivar quality: gftt: least corner strength as a share of the strongest.
+    :ivar distance_px: gftt: least distance between two corners (px).
+    :ivar contrast: least gradient along the weaker direction of a corner (grey levels per pixel);
+        it rejects corners that noise makes on a white wall.
+    :ivar max_range_m: keypoints farther away are not used.
+    :ivar max_stdev_m: keypoints with a larger deviation of depth are not used; this removes depth
+        edges.
+    :ivar depth_noise: the standard deviation of the depth z is this times z squared (1/m).
+    :ivar pixel_noise: standard deviation of a keypoint (px).
+    """
+
+    detector: str = 'gftt'
+    keypoints: int = 300
+    quality: float = 0.01
+    distance_px: float = 4.0
+    contrast: float = 4.0
+    max_range_m: float = 7.0
+    max_stdev_m: float = 0.05
+    depth_noise: float = 0.001425
+    pixel_noise: float = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,40 +77,40 @@ class Features:
 
 
 def find_features(
-    grey: Bytes, depth: Depth, camera: Intrinsics, settings: Optional[FeatureSettings] = None,
+    grey: Bytes, depth: Depth, camera: Intrinsics, tuning: Optional[FeatureTuning] = None,
 ) -> Features:
     """Detect keypoints of a grey image with its depth (m), and their positions."""
-    settings = settings or FeatureSettings()
+    tuning = tuning or FeatureTuning()
     check_sizes(grey, depth, camera)
-    pixels, found = detect(grey, depth, settings)
-    mean_z, variance_z, valid = depth_mixture(depth, pixels, settings.depth_noise)
+    pixels, found = detect(grey, depth, tuning)
+    mean_z, variance_z, valid = depth_mixture(depth, pixels, tuning.depth_noise)
     with np.errstate(invalid='ignore'):
-        valid &= (mean_z <= settings.max_range_m) & (variance_z <= settings.max_stdev_m ** 2)
+        valid &= (mean_z <= tuning.max_range_m) & (variance_z <= tuning.max_stdev_m ** 2)
     if found is not None:
         found = tuple(itertools.compress(found, valid))
     detected = len(pixels)
     pixels, mean_z, variance_z = pixels[valid], mean_z[valid], variance_z[valid]
     rays = camera.rays(pixels)
     return Features(pixels, rays * mean_z[:, None], covariances_of(
-        rays, mean_z, variance_z, camera, settings.pixel_noise), detected, found)
+        rays, mean_z, variance_z, camera, tuning.pixel_noise), detected, found)
 
 
 def detect(
-    grey: Bytes, depth: Depth, settings: FeatureSettings,
+    grey: Bytes, depth: Depth, tuning: FeatureTuning,
 ) -> tuple[Floats, Optional[tuple[Any, ...]]]:
     """Detect keypoints at pixels with measured depth; return cv2.KeyPoints too for orb."""
     cv2 = opencv()
     grey = np.ascontiguousarray(grey)
     # 255, because ORB of OpenCV 4 treats smaller values as 0 when it resizes the mask
     mask = (depth > 0) * np.uint8(255)
-    if settings.detector == 'gftt':
+    if tuning.detector == 'gftt':
         corners = cv2.goodFeaturesToTrack(
-            grey, settings.count, settings.quality, settings.distance_px, mask=mask)
+            grey, tuning.keypoints, tuning.quality, tuning.distance_px, mask=mask)
         pixels = np.zeros((0, 2)) if corners is None else corners.reshape(-1, 2).astype(float)
-        return pixels[corner_contrast(grey, pixels) >= settings.contrast], None
-    found = cv2.ORB_create(settings.count).detect(grey, mask)
+        return pixels[corner_contrast(grey, pixels) >= tuning.contrast], None
+    found = cv2.ORB_create(tuning.keypoints).detect(grey, mask)
     pixels = np.array([point.pt for point in found], float).reshape(-1, 2)
-    strong = corner_contrast(grey, pixels) >= settings.contrast
+    strong = corner_contrast(grey, pixels) >= tuning.contrast
     return pixels[strong], tuple(itertools.compress(found, strong))
 
 
@@ -186,29 +184,34 @@ FLOOR_M, FLOOR_RAD = 0.003, 0.002
 CORRELATION = 4.0
 
 
-@checked
-@dataclass(frozen=True)
-class LoopSettings:
-    """Detection of keyframes of the same place."""
+class LoopTuning(NamedTuple):
+    """
+    Detection of keyframes of the same place.
 
-    descriptors: int = setting(400, low=20, high=5000, doc='most ORB descriptors of a keyframe')
-    candidates: int = setting(
-        15, low=1, high=1000, doc='number of keyframes that are compared with a new one: those '
-        'with the most similar descriptors')
-    separation: int = setting(
-        2, low=1, high=1000,
-        doc='least difference between the numbers of two keyframes of a loop edge; odometry '
-        'joins successive keyframes')
-    ratio: float = setting(
-        0.75, low=0.1, high=1.0, doc='a descriptor matches if its best distance is less than '
-        'this share of the second best')
-    inlier_m: float = setting(
-        0.03, unit='m', low=0.001, high=1.0, doc='greatest distance of two points that match')
-    inliers: int = setting(30, low=4, high=1000, doc='fewest matches of a loop edge')
-    rounds: int = setting(1000, low=10, high=100000, doc='maximum number of RANSAC hypotheses')
-    confidence: float = setting(
-        0.99, low=0.5, high=0.999999,
-        doc='probability of a sample without outliers at which RANSAC ends early')
+    :ivar descriptors: most ORB descriptors of a keyframe.
+    :ivar candidates: number of keyframes that are compared with a new one: those with the most
+        similar descriptors.
+    :ivar separation: least difference between the numbers of two keyframes of a loop edge;
+        odometry joins successive keyframes.
+    :ivar ratio: a descriptor matches if its best distance is less than this share of the second
+        best.
+    :ivar inlier_m: greatest distance of two points that match.
+    :ivar inliers: fewest matches of a loop edge.
+    :ivar rounds: most hypotheses of RANSAC.
+    :ivar confidence: probability of a sample without outliers at which RANSAC ends early.
+    """
+
+    descriptors: int = 400
+    candidates: int = 15
+    separation: int = 2
+    ratio: float = 0.75
+    inlier_m: float = 0.03
+    inliers: int = 30
+    rounds: int = 1000
+    confidence: float = 0.99
+
+
+LOOPS = LoopTuning()
 
 
 class View(NamedTuple):
@@ -234,8 +237,7 @@ class Loop(NamedTuple):
 
 
 def describe(
-    grey: Bytes, depth: Depth, camera: Intrinsics, settings: LoopSettings,
-    limits: Optional[FeatureSettings] = None,
+    grey: Bytes, depth: Depth, camera: Intrinsics, limits: Optional[FeatureTuning] = None,
 ) -> View:
     """
     Find keypoints and their descriptors.
@@ -245,12 +247,12 @@ def describe(
     :param limits: range and uncertainty of depth; detector and count are ignored.
     :raises ImageError: if the sizes differ.
     """
-    limits = replace(limits or FeatureSettings(), detector='orb', count=settings.descriptors)
+    limits = (limits or FeatureTuning())._replace(detector='orb', keypoints=LOOPS.descriptors)
     features = find_features(grey, depth, camera, limits)
     keypoints = list(features.found or ())
     for number, point in enumerate(keypoints):
         point.class_id = number    # compute() drops keypoints at the border
-    kept, descriptors = opencv().ORB_create(settings.descriptors).compute(
+    kept, descriptors = opencv().ORB_create(LOOPS.descriptors).compute(
         np.ascontiguousarray(grey), keypoints)
     if descriptors is None:
         return View()
@@ -261,8 +263,7 @@ def describe(
 class Places:
     """All views so far; candidates for the place of a new view are searched among them."""
 
-    def __init__(self, settings: LoopSettings) -> None:
-        self.settings = settings
+    def __init__(self) -> None:
         self.views: list[View] = []
 
     def add(self, view: View) -> None:
@@ -276,7 +277,7 @@ class Places:
         Each descriptor of the view votes for the views of its 4 nearest neighbours among all
         descriptors of views that are at least ``separation`` earlier.
         """
-        earlier = self.views[:max(0, number - self.settings.separation + 1)]
+        earlier = self.views[:max(0, number - LOOPS.separation + 1)]
         owners = np.repeat(np.arange(len(earlier)), [len(view.means) for view in earlier])
         own = self.views[number].descriptors
         if not len(owners) or not len(own):
@@ -284,24 +285,24 @@ class Places:
         _, nearest = nearest_descriptors(
             own, np.concatenate([view.descriptors for view in earlier]), 4)
         votes = np.bincount(owners[nearest.ravel()], minlength=len(earlier))
-        order = np.argsort(-votes, kind='stable')[:self.settings.candidates]
+        order = np.argsort(-votes, kind='stable')[:LOOPS.candidates]
         return [int(index) for index in order if votes[index]]
 
     def loops(self, number: int) -> list[tuple[int, Loop]]:
         """Return the earlier views that show the place of a view, with the motion between them."""
-        found = ((index, match_views(self.views[index], self.views[number], self.settings))
+        found = ((index, match_views(self.views[index], self.views[number]))
                  for index in self.candidates(number))
         return [(index, loop) for index, loop in found if loop is not None]
 
 
-def match_views(first: View, second: View, settings: LoopSettings) -> Optional[Loop]:
+def match_views(first: View, second: View) -> Optional[Loop]:
     """Find the motion between two views; None if too few matches agree."""
-    pairs = match_descriptors(first.descriptors, second.descriptors, settings.ratio)
-    if len(pairs) < settings.inliers:
+    pairs = match_descriptors(first.descriptors, second.descriptors, LOOPS.ratio)
+    if len(pairs) < LOOPS.inliers:
         return None
     target, source = first.means[pairs[:, 0]], second.means[pairs[:, 1]]
-    inliers = ransac(source, target, settings)
-    if np.count_nonzero(inliers) < settings.inliers:
+    inliers = ransac(source, target)
+    if np.count_nonzero(inliers) < LOOPS.inliers:
         return None
     transform = rigid_transform(source[inliers], target[inliers])
     information = edge_information(
@@ -329,7 +330,7 @@ def nearest_descriptors(queries: Bytes, among: Bytes, number: int) -> tuple[Any,
         queries, among, cv2.CV_32S, normType=cv2.NORM_HAMMING, K=min(number, len(among)))
 
 
-def ransac(source: Floats, target: Floats, settings: LoopSettings) -> NDArray[np.bool_]:
+def ransac(source: Floats, target: Floats) -> NDArray[np.bool_]:
     """
     Find the pairs of points that agree with one rigid motion.
 
@@ -343,18 +344,18 @@ def ransac(source: Floats, target: Floats, settings: LoopSettings) -> NDArray[np
     if count < 3:
         return best
     random = np.random.default_rng(1)    # the same images give the same graph
-    done, needed = 0, float(settings.rounds)
-    while done < min(needed, settings.rounds):
+    done, needed = 0, float(LOOPS.rounds)
+    while done < min(needed, LOOPS.rounds):
         samples = random.integers(0, count, (100, 3))    # evaluated at once
         samples = samples[(samples != np.roll(samples, 1, axis=1)).all(axis=1)]
         done += 100
         moved = transformed(rigid_transform(source[samples], target[samples]), source)
-        close = np.sum((moved - target) ** 2, axis=2) <= settings.inlier_m ** 2
+        close = np.sum((moved - target) ** 2, axis=2) <= LOOPS.inlier_m ** 2
         winner = int(np.argmax(close.sum(axis=1)))
         if close[winner].sum() > best.sum():
             best = close[winner]
             miss = 1.0 - float(best.mean()) ** 3
-            needed = 0.0 if miss <= 0 else math.log(1 - settings.confidence) / math.log(miss)
+            needed = 0.0 if miss <= 0 else math.log(1 - LOOPS.confidence) / math.log(miss)
     return best
 
 

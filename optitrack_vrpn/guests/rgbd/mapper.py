@@ -4,7 +4,7 @@
 Map a place: append keyframes, the graph of the motions between them, the corrected path, the map.
 
 Odometry edges join successive keyframes; loop edges join keyframes of the same place. The variance
-of an odometry edge is the growth of the variance of its pose plus that of the settings. Where
+of an odometry edge is the growth of the variance of its pose plus a constant. Where
 odometry lost track, its variance grows by a large amount, so the loops determine the result.
 """
 
@@ -14,10 +14,10 @@ from typing import NamedTuple, Optional
 import numpy as np
 from numpy.typing import NDArray
 from optitrack_vrpn.core.errors import ConfigurationError
-from optitrack_vrpn.core.settings.schema import checked, section, setting
+from optitrack_vrpn.core.settings.schema import checked, setting
 from optitrack_vrpn.core.space import slerp
 from optitrack_vrpn.guests.rgbd.features import (
-    depth_mixture, describe, FeatureSettings, Loop, LoopSettings, Places, View)
+    depth_mixture, describe, FeatureTuning, Loop, Places, View)
 from optitrack_vrpn.guests.rgbd.geometry import Floats, Intrinsics, motion_of, transformed
 from optitrack_vrpn.guests.rgbd.images import Bytes, Depth, grey_of, pack_depth, unpack_depth
 from optitrack_vrpn.guests.rgbd.posegraph import (
@@ -26,31 +26,30 @@ from optitrack_vrpn.takes.trajectory import Trajectory
 from scipy.spatial.transform import Rotation
 
 
+#: Chosen: pixels with a larger deviation of depth (m), such as those at depth edges, become no
+#: points.
+_MAX_STDEV_M = 0.03
+#: Chosen: least standard deviations of the motion between successive keyframes by odometry (m,
+#: rad), and most poses of the path; when it is full, every second pose is dropped.
+ODOMETRY_M, ODOMETRY_RAD = 0.01, 0.005
+PATH_LENGTH = 100_000
+
+
 @checked
 @dataclass(frozen=True)
-class KeyframeSettings:
-    """Selection of keyframes."""
+class MapperSettings:
+    """Settings of the mapping method."""
 
-    distance_m: float = setting(
+    keyframe_distance_m: float = setting(
         0.25, unit='m', low=0.0, high=100.0,
         doc='a frame becomes a keyframe when the camera has moved farther since the last one')
-    angle_rad: float = setting(
+    keyframe_angle_rad: float = setting(
         0.35, unit='rad', low=0.0, high=3.2, doc='or has turned by more than this')
-    most: int = setting(
+    most_keyframes: int = setting(
         2000, low=2, high=100000,
         doc='most keyframes; each takes 0.4 MB at QVGA and 1.6 MB at VGA')
-
-
-@checked
-@dataclass(frozen=True)
-class CloudSettings:
-    """Selection of the pixels that become points."""
-
     max_range_m: float = setting(
-        5.0, unit='m', low=0.1, high=100.0, doc='pixels farther away are left out')
-    max_stdev_m: float = setting(
-        0.03, unit='m', low=0.001, high=1.0,
-        doc='pixels with a larger deviation of depth are left out, such as those at depth edges')
+        5.0, unit='m', low=0.1, high=100.0, doc='pixels farther away become no points')
     depth_noise: float = setting(
         0.001425, unit='1/m', low=0.0, high=0.1,
         doc='standard deviation of the depth z is this times z squared')
@@ -95,13 +94,13 @@ class Keyframe:
         return self.pose @ np.linalg.inv(self.odometry)
 
 
-def points_of(keyframe: Keyframe, settings: CloudSettings) -> tuple[Floats, Bytes]:
+def points_of(keyframe: Keyframe, settings: MapperSettings) -> tuple[Floats, Bytes]:
     """Return points (N, 3; m, optical frame) and colours (N, 3) of a keyframe."""
     depth = unpack_depth(keyframe.depth)
     rows, columns = np.nonzero((depth > 0) & (depth <= settings.max_range_m))
     pixels = np.stack([columns, rows], axis=1).astype(float)
     mean, variance, valid = depth_mixture(depth, pixels, settings.depth_noise)
-    valid &= (variance <= settings.max_stdev_m ** 2) & (mean <= settings.max_range_m)
+    valid &= (variance <= _MAX_STDEV_M ** 2) & (mean <= settings.max_range_m)
     return (keyframe.camera.rays(pixels[valid]) * mean[valid][:, None],
             keyframe.colour[rows[valid], columns[valid]])
 
@@ -141,34 +140,6 @@ def pcd_bytes(points: Floats, colours: Bytes) -> bytes:
     return header.encode('ascii') + rows.tobytes()
 
 
-@checked
-@dataclass(frozen=True)
-class GraphSettings:
-    """The pose graph."""
-
-    odometry_m: float = setting(
-        0.01, unit='m', low=1e-5, high=10.0,
-        doc='least standard deviation of the translation between successive keyframes by '
-        'odometry')
-    odometry_rad: float = setting(
-        0.005, unit='rad', low=1e-5, high=3.0,
-        doc='least standard deviation of the rotation between them')
-    path_length: int = setting(
-        100000, low=100, high=10000000,
-        doc='most poses of the path; when it is full, every second pose is dropped')
-
-
-@checked
-@dataclass(frozen=True)
-class MapperSettings:
-    """Settings of the mapping method."""
-
-    keyframes: KeyframeSettings = section(KeyframeSettings(), doc='selection of keyframes')
-    cloud: CloudSettings = section(CloudSettings(), doc='clouds')
-    loops: LoopSettings = section(LoopSettings(), doc='loop edges')
-    graph: GraphSettings = section(GraphSettings(), doc='the pose graph')
-
-
 class Solved(NamedTuple):
     """
     Summary of a solution.
@@ -196,10 +167,10 @@ class LoopEdge(NamedTuple):
 
 
 @dataclass
-class _Path:
+class OdometryPath:
     """Poses by odometry, with bounded memory."""
 
-    most: int
+    most: int = PATH_LENGTH
     every: int = 1
     skipped: int = 0
     stamps: list[int] = field(default_factory=list)
@@ -225,7 +196,7 @@ class Mapper:
 
     :ivar keyframes: all keyframes, in order of time.
     :ivar loops: all loop edges.
-    :ivar refused: frames that were due but exceeded ``keyframes.most``.
+    :ivar refused: frames that were due but exceeded ``most_keyframes``.
     """
 
     def __init__(self, settings: Optional[MapperSettings] = None) -> None:
@@ -237,8 +208,8 @@ class Mapper:
         self.keyframes: list[Keyframe] = []
         self.loops: list[LoopEdge] = []
         self.refused = 0
-        self._places = Places(self.settings.loops)
-        self._path = _Path(self.settings.graph.path_length)
+        self._places = Places()
+        self._path = OdometryPath()
         self._clouds: dict[int, tuple[NDArray[np.float32], Bytes]] = {}
         self._alone = False    # True: no odometry edge joins the next keyframe to the last one
 
@@ -250,12 +221,12 @@ class Mapper:
 
     def is_due(self, odometry: Floats) -> bool:
         """Return True if a frame at a pose is far enough from the last keyframe to become one."""
-        limits = self.settings.keyframes
+        limits = self.settings
         if self.keyframes and not self._alone:
             moved, turned = motion_of(np.linalg.inv(self.keyframes[-1].odometry) @ odometry)
-            if moved <= limits.distance_m and turned <= limits.angle_rad:
+            if moved <= limits.keyframe_distance_m and turned <= limits.keyframe_angle_rad:
                 return False
-        full = len(self.keyframes) >= limits.most
+        full = len(self.keyframes) >= limits.most_keyframes
         self.refused += full
         return not full
 
@@ -377,12 +348,12 @@ class Mapper:
 
     def cloud(self, keyframe: Keyframe) -> tuple[Floats, Bytes]:
         """Return the points of a keyframe in the map, (N, 3), and their colours."""
-        points, colours = points_of(keyframe, self.settings.cloud)
+        points, colours = points_of(keyframe, self.settings)
         return transformed(keyframe.pose, points), colours
 
     def map_cloud(self) -> tuple[Floats, Bytes]:
         """Return the points of all keyframes in the map, one for each voxel, and their colours."""
-        settings = self.settings.cloud
+        settings = self.settings
         points, colours = [np.zeros((0, 3))], [np.zeros((0, 3), np.uint8)]
         for keyframe in self.keyframes:
             if keyframe.number not in self._clouds:
@@ -405,20 +376,17 @@ class Mapper:
         return keyframe
 
     def _view(self, keyframe: Keyframe) -> View:
-        cloud = self.settings.cloud
         return describe(
-            grey_of(keyframe.colour), unpack_depth(keyframe.depth), keyframe.camera,
-            self.settings.loops, FeatureSettings(
-                max_range_m=cloud.max_range_m, max_stdev_m=cloud.max_stdev_m,
-                depth_noise=cloud.depth_noise))
+            grey_of(keyframe.colour), unpack_depth(keyframe.depth), keyframe.camera, FeatureTuning(
+                max_range_m=self.settings.max_range_m, max_stdev_m=_MAX_STDEV_M,
+                depth_noise=self.settings.depth_noise))
 
     def _information(self, before: Keyframe, after: Keyframe) -> Floats:
         if not after.joined:
             return diagonal_information(100.0, 3.0)    # any motion
-        graph = self.settings.graph
         grown = [max(0.0, b - a) for a, b in zip(before.variances, after.variances)]
         return diagonal_information(*(float(np.hypot(least, grown_by ** 0.5)) for least, grown_by
-                                      in zip((graph.odometry_m, graph.odometry_rad), grown)))
+                                      in zip((ODOMETRY_M, ODOMETRY_RAD), grown)))
 
     def _guess(self, poses: Floats) -> Floats:
         """Place each run at its loop with the most inliers, as a start of the optimisation."""

@@ -223,13 +223,13 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
         mapper.add_pose(frame.stamp_ns, frame.odometry)
         self._error, due = '', mapper.is_due(frame.odometry)
         if self._manual and not due:
-            due = len(mapper.keyframes) < self._settings.keyframes.most
+            due = len(mapper.keyframes) < self._settings.most_keyframes
         if due:
             self._manual = 0
             self._keep(frame)
         elif mapper.refused:
             self._log(WARN, f'{len(mapper.keyframes)} keyframes: no more are added '
-                      '(keyframes.most)', 'most')
+                      '(most_keyframes)', 'most')
         if 'tf' in self._outputs and mapper.keyframes:
             self._outputs['tf'].publish(TFMessage(transforms=[transform_message(
                 self._header(frame.stamp_ns), self._odometry_frame,

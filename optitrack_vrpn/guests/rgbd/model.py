@@ -25,12 +25,10 @@ the left, so the covariance of a pose refers to the axes and the origin of the f
 applies to the camera and to all landmarks that were added from this pose.
 """
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Optional
 
 import numpy as np
 from numpy.typing import NDArray
-from optitrack_vrpn.core.settings.schema import checked, setting
 from optitrack_vrpn.core.space import skew
 from optitrack_vrpn.guests.rgbd.geometry import (
     Floats, motion_of, rigid, rigid_transform, rotation_matrix, transformed)
@@ -39,23 +37,22 @@ from scipy.spatial import cKDTree
 Indices = NDArray[np.intp]
 
 
-@checked
-@dataclass(frozen=True)
-class ModelSettings:
-    """The landmarks that are the reference of the camera's motion."""
+class ModelTuning(NamedTuple):
+    """
+    The landmarks that are the reference of the camera's motion.
 
-    capacity: int = setting(
-        5000, low=100, high=100000, doc='most landmarks; beyond that, a new one replaces the '
-        'oldest')
-    neighbours: int = setting(
-        4, low=1, high=32, doc='number of nearest landmarks from which the best match is chosen')
-    gate: float = setting(
-        3.0, unit='sigma', low=0.1, high=100.0,
-        doc='a point with a greater Mahalanobis distance from all of them is a new landmark; with '
-        '10, landmarks take points of their neighbours, and the odometry drifts')
-    process_noise_m: float = setting(
-        0.001, unit='m', low=0.0, high=0.1,
-        doc='process noise of a landmark per update; it limits the certainty of old landmarks')
+    :ivar capacity: most landmarks; beyond that, a new one replaces the oldest.
+    :ivar neighbours: number of nearest landmarks from which the best match is chosen.
+    :ivar gate: a point with a greater Mahalanobis distance from all of them is a new landmark;
+        with 10, landmarks take points of their neighbours, and the odometry drifts.
+    :ivar process_noise_m: process noise of a landmark per update; it limits the certainty of old
+        landmarks.
+    """
+
+    capacity: int = 5000
+    neighbours: int = 4
+    gate: float = 3.0
+    process_noise_m: float = 0.001
 
 
 class Matches(NamedTuple):
@@ -68,9 +65,9 @@ class Matches(NamedTuple):
 class LandmarkModel:
     """The landmarks, in arrays."""
 
-    def __init__(self, settings: Optional[ModelSettings] = None) -> None:
-        self.settings = settings or ModelSettings()
-        capacity = self.settings.capacity
+    def __init__(self, tuning: Optional[ModelTuning] = None) -> None:
+        self.tuning = tuning or ModelTuning()
+        capacity = self.tuning.capacity
         self._means = np.zeros((capacity, 3))
         self._covariances = np.zeros((capacity, 3, 3))
         self._frames = np.zeros((capacity, 6, 6))
@@ -111,7 +108,7 @@ class LandmarkModel:
 
     def nearest(self, means: Floats) -> Indices:
         """Return the indices (N, k) of the nearest landmarks of each point."""
-        count = min(self.settings.neighbours, self._count)
+        count = min(self.tuning.neighbours, self._count)
         if not count or not len(means):
             return np.zeros((len(means), 0), np.intp)
         _, near = self.tree.query(means, k=count)
@@ -136,7 +133,7 @@ class LandmarkModel:
         best = np.argmin(squares, axis=1)
         rows = np.arange(len(means))
         least = squares[rows, best]
-        matched = least <= self.settings.gate ** 2
+        matched = least <= self.tuning.gate ** 2
         return Matches(np.where(matched, near[rows, best], -1),
                        np.where(matched, least, np.inf))
 
@@ -165,14 +162,14 @@ class LandmarkModel:
         self._tree = None
 
     def _merge(self, landmarks: Indices, means: Floats, covariances: Floats) -> None:
-        before = self._covariances[landmarks] + self.settings.process_noise_m ** 2 * np.eye(3)
+        before = self._covariances[landmarks] + self.tuning.process_noise_m ** 2 * np.eye(3)
         gain = before @ inverse_3x3(before + covariances)
         self._means[landmarks] += np.einsum('nij,nj->ni', gain, means - self._means[landmarks])
         after = before - gain @ before
         self._covariances[landmarks] = (after + after.transpose(0, 2, 1)) / 2
 
     def _append(self, means: Floats, covariances: Floats, frame: Floats) -> None:
-        capacity = self.settings.capacity
+        capacity = self.tuning.capacity
         means, covariances = means[-capacity:], covariances[-capacity:]
         places = (self._next + np.arange(len(means))) % capacity
         self._means[places], self._covariances[places] = means, covariances
@@ -205,27 +202,30 @@ def mahalanobis_squares(differences: Floats, covariances: Floats) -> Floats:
             + zz * z * z) / determinant
 
 
-@checked
-@dataclass(frozen=True)
-class IcpSettings:
-    """Alignment of points to the model."""
+class IcpTuning(NamedTuple):
+    """
+    Alignment of points to the model.
 
-    rounds: int = setting(10, low=1, high=100, doc='maximum number of ICP iterations')
-    distance_m: float = setting(
-        0.15, unit='m', low=0.001, high=10.0, doc='greatest distance of a pair of points')
-    pairs: int = setting(
-        15, low=3, high=1000, doc='fewest pairs; a frame with fewer is not used')
-    stop_m: float = setting(
-        1e-3, unit='m', low=0.0, high=1.0, doc='end when an iteration moves by less than '
-        'this and turns by less than stop_rad')
-    stop_rad: float = setting(
-        1.7e-3, unit='rad', low=0.0, high=1.0, doc='end when an iteration turns by less '
-        'than this and moves by less than stop_m')
+    :ivar rounds: most iterations.
+    :ivar distance_m: greatest distance of a pair of points.
+    :ivar pairs: fewest pairs; a frame with fewer is not used.
+    :ivar stop_m: an iteration that moves by less, and turns by less than ``stop_rad``, is the
+        last.
+    """
+
+    rounds: int = 10
+    distance_m: float = 0.15
+    pairs: int = 15
+    stop_m: float = 1e-3
+    stop_rad: float = 1.7e-3
+
+
+ICP = IcpTuning()
 
 
 def align(
-    points: Floats, tree: Any, model: Floats, settings: IcpSettings,
-    start: Optional[Floats] = None,
+    points: Floats, tree: Any, model: Floats, start: Optional[Floats] = None,
+    tuning: IcpTuning = ICP,
 ) -> tuple[Optional[Floats], str]:
     """
     Align points to the nearest points of a model.
@@ -238,31 +238,36 @@ def align(
     """
     transform = np.eye(4) if start is None else start
     moved = transformed(transform, points)
-    for _ in range(settings.rounds):
+    for _ in range(tuning.rounds):
         distances, nearest = tree.query(
-            moved, distance_upper_bound=settings.distance_m)
+            moved, distance_upper_bound=tuning.distance_m)
         [kept] = np.nonzero(np.isfinite(distances))
-        if len(kept) < settings.pairs:
+        if len(kept) < tuning.pairs:
             return None, (f'{len(kept)} of {len(points)} points lie within '
-                          f'{settings.distance_m:g} m of the model, {settings.pairs} are needed')
+                          f'{tuning.distance_m:g} m of the model, {tuning.pairs} are needed')
         step = rigid_transform(moved[kept], model[nearest[kept]])
         transform = step @ transform
         moved = transformed(transform, points)
         moved_m, turned_rad = motion_of(step)
-        if moved_m < settings.stop_m and turned_rad < settings.stop_rad:
+        if moved_m < tuning.stop_m and turned_rad < tuning.stop_rad:
             break
     return transform, ''
 
 
-@checked
-@dataclass(frozen=True)
-class RefinementSettings:
-    """Refinement of the result of ICP."""
+class RefinementTuning(NamedTuple):
+    """
+    Refinement of the result of ICP.
 
-    rounds: int = setting(3, low=0, high=50, doc='Gauss-Newton iterations after ICP; 0: ICP only')
-    outlier_scale: float = setting(
-        2.0, unit='sigma', low=0.1, high=100.0,
-        doc='distance beyond which a pair has less than half of its weight (Cauchy)')
+    :ivar rounds: Gauss-Newton iterations.
+    :ivar outlier_scale: distance beyond which a pair has less than half of its weight (Cauchy), in
+        standard deviations.
+    """
+
+    rounds: int = 3
+    outlier_scale: float = 2.0
+
+
+REFINEMENT = RefinementTuning()
 
 
 class Refined(NamedTuple):
@@ -290,17 +295,16 @@ def rotated(rotation: Floats, covariances: Floats) -> Floats:
 
 def refine(
     transform: Floats, points: Floats, covariances: Floats, model: LandmarkModel,
-    settings: Optional[RefinementSettings] = None,
+    tuning: RefinementTuning = REFINEMENT,
 ) -> Refined:
     """Refine fixed_from_points (4x4) for points (N, 3) with covariances (N, 3, 3)."""
-    settings = settings or RefinementSettings()
     # an iteration moves the points by millimetres and rotates them by milliradians, so the nearest
     # landmarks and the covariances are computed once
     near = model.nearest(transformed(transform, points))
     spreads = rotated(transform[:3, :3], covariances)
-    for number in range(settings.rounds + 1):
+    for number in range(tuning.rounds + 1):
         places = transformed(transform, points)
-        last = number == settings.rounds
+        last = number == tuning.rounds
         # matching again in later iterations changes the ATE by less than 0.2 mm (measured)
         if number < 2 or last:
             matches = model.match(places, spreads, near)
@@ -311,7 +315,7 @@ def refine(
             inverse = inverse_3x3(model.covariances[landmarks] + spreads[kept])
         apart = model.means[landmarks] - places[kept]
         squares = np.einsum('ni,nij,nj->n', apart, inverse, apart)
-        weights = 1.0 / (1.0 + squares / settings.outlier_scale ** 2)
+        weights = 1.0 / (1.0 + squares / tuning.outlier_scale ** 2)
         # a motion about the centre of the points, for which the equations are well conditioned
         centre = places[kept].mean(axis=0)
         jacobian = np.concatenate([

@@ -20,18 +20,17 @@ from statistics import median
 from typing import Any, Optional
 
 import numpy as np
-from optitrack_vrpn.core.settings.schema import checked, section, setting
+from optitrack_vrpn.core.settings.schema import checked, setting
 from optitrack_vrpn.core.space import skew
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.guests.rgbd.features import (
-    CORRELATION, Features, FeatureSettings, find_features)
+    CORRELATION, Features, FeatureTuning, find_features)
 from optitrack_vrpn.guests.rgbd.geometry import (
     Floats, Intrinsics, motion_of, rigid, rotation_matrix, rotation_vector,
     transformed)
 from optitrack_vrpn.guests.rgbd.images import Bytes, Depth, ImageError
 from optitrack_vrpn.guests.rgbd.model import (
-    align, IcpSettings, LandmarkModel, Matches, ModelSettings, refine, Refined, RefinementSettings,
-    rotated)
+    align, ICP, LandmarkModel, Matches, ModelTuning, refine, Refined, rotated)
 
 
 class FrameStatus(enum.Enum):
@@ -65,9 +64,18 @@ class OdometrySettings:
     motion_constraint: str = setting(
         'none', choices=('none', 'level', 'planar'),
         doc='level: roll and pitch of the base are constant; planar: its height too')
-    predict: bool = setting(
-        True, doc='begin the search at the pose predicted from the last velocity; this halves the '
-        'iterations of ICP')
+    detector: str = setting(
+        'gftt', choices=('gftt', 'orb'), doc='keypoints: corners of Shi and Tomasi, or orb')
+    keypoints: int = setting(300, low=20, high=5000, doc='most keypoints of a frame')
+    max_range_m: float = setting(
+        7.0, unit='m', low=0.1, high=100.0, doc='keypoints farther away are not used')
+    depth_noise: float = setting(
+        0.001425, unit='1/m', low=0.0, high=0.1,
+        doc='standard deviation of the depth z is this times z squared; 0.001425: Kinect '
+        '(Khoshelham 2012)')
+    landmarks: int = setting(
+        5000, low=100, high=100000, doc='most landmarks; beyond that, a new one replaces the '
+        'oldest')
     inlier_share: float = setting(
         0.35, low=0.0, high=1.0,
         doc='least share of the keypoints that match the model; a frame with less is not used')
@@ -81,10 +89,6 @@ class OdometrySettings:
     restart_after_s: float = setting(
         1.0, unit='s', low=0.0, high=3600.0,
         doc='time without a match after which a new model begins at the last known pose')
-    features: FeatureSettings = section(FeatureSettings(), doc='the keypoints')
-    icp: IcpSettings = section(IcpSettings(), doc='alignment to the model')
-    refinement: RefinementSettings = section(RefinementSettings(), doc='refinement after ICP')
-    model: ModelSettings = section(ModelSettings(), doc='the landmarks')
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +155,11 @@ class Odometry:
         self.settings = settings or OdometrySettings()
         self.base_from_camera: Floats = np.eye(4) if base_from_camera is None else base_from_camera
         self.camera_from_base = np.linalg.inv(self.base_from_camera)
-        self.model = LandmarkModel(self.settings.model)
+        given = self.settings
+        self.model = LandmarkModel(ModelTuning(given.landmarks))
+        self._limits = FeatureTuning(
+            given.detector, given.keypoints, max_range_m=given.max_range_m,
+            depth_noise=given.depth_noise)
         self.counters = FrameCounters()
         self._pose: Floats = self.base_from_camera.copy()    # fixed_from_camera
         self._covariance: Floats = np.zeros((6, 6))          # of (rho, theta), see ``model``
@@ -176,7 +184,7 @@ class Odometry:
             return self._frame(stamp_ns, FrameStatus.LATE, UnusedCause.LATE, late)
         features = None
         try:
-            features = find_features(grey, depth, camera, self.settings.features)
+            features = find_features(grey, depth, camera, self._limits)
             self._check_features(features, depth)
         except ImageError as error:
             return self._fail(stamp_ns, UnusedCause.INPUT, str(error))
@@ -199,11 +207,10 @@ class Odometry:
         fit: dict[str, Any] = {'features': features}
         try:
             aligned, reason = align(
-                features.means, model.tree, model.means, settings.icp, self._guess(seconds))
+                features.means, model.tree, model.means, self._guess(seconds))
             if aligned is None:
                 raise _RefusedError(UnusedCause.NO_MATCH, f'no match with the model: {reason}')
-            refined = refine(aligned, features.means, features.covariances, model,
-                             settings.refinement)
+            refined = refine(aligned, features.means, features.covariances, model)
             fit.update(inliers=refined.inliers, chi2=refined.chi2)
             self._check_motion(refined, features, seconds)
         except _RefusedError as error:
@@ -276,7 +283,7 @@ class Odometry:
 
     def _guess(self, seconds: float) -> Floats:
         """Return the pose at which the search begins."""
-        if not self.settings.predict or self._step is None:
+        if self._step is None:
             return self._pose
         motion, took = self._step
         share = min(seconds / took, 3.0)    # constant velocity for at most three intervals
@@ -315,7 +322,7 @@ class Odometry:
         self._intervals.append(interval)
 
     def _check_features(self, features: Features, depth: Depth) -> None:
-        needed = self.settings.icp.pairs
+        needed = ICP.pairs
         if len(features) >= needed:
             return
         share = float(np.count_nonzero(depth)) / depth.size
@@ -326,7 +333,7 @@ class Odometry:
                 'no pixel of the depth image has a measurement: is the distance '
                 'less than the minimum of the camera, or is there sunlight?')
         if features.detected >= needed:
-            limits = self.settings.features
+            limits = self._limits
             raise _RefusedError(
                 UnusedCause.NO_DEPTH,
                 f'{len(features)} of {features.detected} keypoints have depth '
@@ -340,7 +347,7 @@ class Odometry:
     def _check_motion(self, refined: Refined, features: Features, seconds: float) -> None:
         settings = self.settings
         share = refined.inliers / len(features)
-        if refined.inliers < settings.icp.pairs or share < settings.inlier_share:
+        if refined.inliers < ICP.pairs or share < settings.inlier_share:
             raise _RefusedError(
                 UnusedCause.INCONSISTENT,
                 f'{refined.inliers} of {len(features)} keypoints fit the model '
