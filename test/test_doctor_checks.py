@@ -194,7 +194,7 @@ def test_whatever_a_server_says_gives_lines_for_a_terminal_and_json(batches, tex
     for number, batch in enumerate(batches):
         if lifting and number == len(batches) // 2:
             watch.begin_lift()
-        facts.stream.known.senders.update(
+        facts.stream.link.known.senders.update(
             (event.sender, isinstance(event, PongReport)) for event in batch
             if isinstance(event, (SenderDescribed, PongReport)))
         watch.receive(to_frames(batch), 10**15 + number * 10**7, 10**18)

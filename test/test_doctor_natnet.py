@@ -48,8 +48,8 @@ def test_what_motive_states_and_its_times_are_facts_of_the_nodes_client():
         settings = NatNetConfig(port=server.port_of('natnet'))
         found = listen(lambda sink: NatNetClient(
             ClientConfig('127.0.0.1'), settings, sink), 1.0, 3.0)
-    assert found.known.up_axis == 'y' and found.poses
-    assert 0.0 < found.known.round_trip_s < 0.1 and found.processing_s > 0.004
+    assert found.link.known.up_axis == 'y' and found.poses
+    assert 0.0 < found.link.known.round_trip_s < 0.1 and found.processing_s > 0.004
 
 
 @network
@@ -132,7 +132,8 @@ def test_a_server_without_frames_and_one_that_plays_a_take(examine):
     with simulated(['Wand'], natnet={'edit_mode': True}) as server:
         result = examine(1, '--protocol', 'natnet', '--natnet-port', str(server.port_of('natnet')))
         assert result.level('data') == 'WARN'
-        assert 'plays a take' in result.advice('data')
+        assert 'plays a take' in result.found('data')
+        assert 'live mode' in result.advice('data')
 
 
 PLACE = Place('192.168.1.20', '192.168.1.5', 'eth0')
@@ -166,7 +167,7 @@ def test_each_answer_of_the_command_port_says_what_to_do(found, level, words):
     ({'multicast': False}, {}, ERROR, 'jumbo'),
     ({'multicast': False}, {'echoes': 20}, ERROR, '--network host'),
     ({'multicast': False}, {'echoes': 20}, ERROR, '1511'),
-    ({}, {'messages': 100}, WARN, 'Rigid Bodies'),
+    ({}, {'messages': 100}, ERROR, 'Rigid Bodies'),
     ({}, {'messages': 100, 'unnamed': 100}, ERROR, 'jumbo')])
 def test_each_silence_says_what_to_do(found, counters, level, words):
     one = explain_silence(facts(**found), NOTHING._replace(counters=counters))

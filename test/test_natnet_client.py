@@ -182,7 +182,7 @@ def test_other_hosts_are_refused_and_rubbish_harms_nothing():
                 same.sendto(bytes((size * 31 + k * 7) % 256 for k in range(size)),
                             ('127.0.0.1', port))
         sink.wait(lambda: client.status().counters['malformed'] > 5)
-        sink.wait_for('127.0.0.2 was refused')
+        sink.wait(lambda: client.status().refused == {'127.0.0.2': 'a datagram'})
         sink.wait_for_bodies()
         assert client.status().unexpected_peers == 20
         assert client.status().sessions == 1

@@ -6,13 +6,18 @@ import random
 import struct
 
 from conftest import lacking_in_lines
+from optitrack_vrpn.core.repetition import Repetition
 from optitrack_vrpn.core.severity import ERROR, INFO
+from optitrack_vrpn.drivers.driver import LinkStatus
 from optitrack_vrpn.drivers.frames import RoundTrip
 from optitrack_vrpn.drivers.natnet.facts import ServerWatch
 from optitrack_vrpn.drivers.natnet.messages import (
     BodyDefinition, Definitions, NatNetFrame, Response, ServerInfo, Unanswered, Unrecognized)
 from optitrack_vrpn.drivers.natnet.reports import name_table, Translator
 from optitrack_vrpn.drivers.natnet.settings import NatNetConfig
+from optitrack_vrpn.telling.facts import StreamFacts
+from optitrack_vrpn.telling.log import problem_lines
+from optitrack_vrpn.telling.rules import of_log
 import pytest
 
 S = 1_000_000_000
@@ -60,13 +65,36 @@ def test_neither_load_nor_a_step_of_the_counter_is_taken_for_its_frequency(rate)
         lambda _: (draw.randrange(1, 100 * MS), draw.randrange(1, 100 * MS))))
 
 
+def found(watch, up_axis='y'):
+    """Return what a log writes about the statements of a server."""
+    return of_log(StreamFacts(link=LinkStatus(known=watch.known), up_axis=up_axis))
+
+
 @pytest.mark.parametrize('event, severity, words', [
     (answer('UpAxis', 1), None, ''),
-    (answer('UpAxis', 2), ERROR, 'set up_axis to z'),
+    (answer('UpAxis', 2), ERROR, 'set up_axis: z'),
     (answer('UpAxis', 7), None, ''),
     (answer('UnitsToMillimeters', 1000.0), None, ''),
     (answer('UnitsToMillimeters', 1.0), ERROR, 'metre'),
     (answer('UnitsToMillimeters', float('nan')), None, ''),
+    # Questions that a version does not know are no fault.
+    (Unrecognized('UpAxis'), None, ''),
+    (Unanswered('UnitsToMillimeters'), None, ''),
+    (Response('UpAxis', b''), None, ''),
+    (Response('UnitsToMillimeters', b''), None, ''),
+])
+def test_statements_that_matter_are_reported(event, severity, words):
+    watch = ServerWatch()
+    assert watch.ask_again(event) is isinstance(event, Response)
+    watch.answer(event)
+    assert not found(watch), 'believed when two answers agree'
+    assert not watch.ask_again(event)
+    watch.answer(event)
+    assert [one.severity for one in found(watch)] == ([] if severity is None else [severity])
+    assert all(words in one.line for one in found(watch))
+
+
+@pytest.mark.parametrize('event, severity, words', [
     (answer('StartRecording', 0), INFO, 'Motive records'),
     (answer('StopRecording', 0), INFO, 'stopped recording'),
     (answer('StartRecording', 3), ERROR, 'with code 3'),
@@ -74,30 +102,24 @@ def test_neither_load_nor_a_step_of_the_counter_is_taken_for_its_frequency(rate)
     (answer('SetRecordTakeName,x', 1), ERROR, 'SetRecordTakeName,x'),
     (Unrecognized('StartRecording'), ERROR, 'does not know'),
     (Unanswered('StopRecording'), ERROR, 'did not answer'),
-    # Questions that a version does not know are no fault.
-    (Unrecognized('UpAxis'), None, ''),
-    (Unanswered('UnitsToMillimeters'), None, ''),
-    (Response('UpAxis', b''), None, ''),
-    (Response('UnitsToMillimeters', b''), None, ''),
 ])
-def test_answers_that_matter_are_reported(event, severity, words):
-    watch = ServerWatch('y')
-    if event.command in watch.QUESTIONS:    # believed when two answers agree
-        assert watch.ask_again(event) is isinstance(event, Response)
-        assert watch.answer(event) == [] and not watch.ask_again(event)
-    remarks = watch.answer(event)
+def test_results_of_recording_commands_are_reported(event, severity, words):
+    remarks = ServerWatch().answer(event)
     assert [remark.severity for remark in remarks] == ([] if severity is None else [severity])
     assert all(words in remark.text for remark in remarks)
     # Whether Motive records after an error is not known.
     assert severity != ERROR or 'is not recording' not in remarks[0].text
 
 
-@pytest.mark.parametrize('taken, said', [('z', ['set up_axis to y']), ('', [])])
-def test_the_stated_up_axis_is_compared_with_the_parameter(taken, said):
-    watch = ServerWatch(taken)
-    assert not lacking_in_lines([
-        remark.text for _ in range(2) for remark in watch.answer(answer('UpAxis', 1))],
-        *[[words] for words in said])
+@pytest.mark.parametrize('taken, stated, said', [
+    ('z', 1, 'set up_axis: y'), ('y', 1, ''), ('', 1, ''), ('raw', 1, 'z for up'),
+    ('raw', 2, '')])
+def test_the_stated_up_axis_is_compared_with_the_parameter(taken, stated, said):
+    watch = ServerWatch()
+    for _ in range(2):
+        watch.answer(answer('UpAxis', stated))
+    lines = [one.line for one in found(watch, taken)]
+    assert len(lines) == bool(said) and all(said in line for line in lines)
 
 
 def test_a_unit_that_another_question_has_answered_is_not_believed():
@@ -105,18 +127,19 @@ def test_a_unit_that_another_question_has_answered_is_not_believed():
     late, right = answer('UnitsToMillimeters', 120.0), answer('UnitsToMillimeters', 1000.0)
     for event in (late, right, right):
         asked = watch.ask_again(event)
-        assert watch.answer(event) == []
+        watch.answer(event)
+        assert not found(watch)
     assert not asked
 
 
-@pytest.mark.parametrize('playback', [False, True])
-def test_a_take_that_is_played_is_reported_at_its_beginning_and_end(playback):
-    watch = ServerWatch(playback=playback)
-    texts = [remark.text for params in (0, 0, 4, 4, 0) for remark in watch.frame(
-        frame(params=params))]
+@pytest.mark.parametrize('played', ['withheld', 'published'])
+def test_a_take_that_is_played_is_reported_at_its_beginning_and_end(played):
+    watch, repetition, texts = ServerWatch(), Repetition(), []
+    for second, known in enumerate(('', '', played, played, '')):
+        watch.known.played = known
+        texts += [line.text for line in problem_lines(repetition, found(watch), second * S)]
     assert ['plays a take' in text for text in texts] == [True, False]
-    assert ('withheld' in texts[0]) is not playback
-    assert 'live poses again' in texts[1]
+    assert f'are {played}' in texts[0] and 'live poses again' in texts[1]
 
 
 @pytest.mark.parametrize('config, multicast, said', [
@@ -129,21 +152,31 @@ def test_a_take_that_is_played_is_reported_at_its_beginning_and_end(playback):
 ])
 def test_settings_that_contradict_the_server_are_reported(config, multicast, said):
     info = ServerInfo('Motive', (3, 1, 0, 0), (4, 1), 10**7, 1511, multicast, '239.255.42.99')
-    remarks = ServerWatch().overridden(NatNetConfig(**config), info)
+    watch, without = ServerWatch(), ServerWatch()
+    watch.greeting(NatNetConfig(**config), info)
     # A server that sends broadcasts states no group.
-    without = ServerWatch().overridden(NatNetConfig(**config), info._replace(
-        group='', data_port=0))
-    assert {remark.text for remark in without} <= {remark.text for remark in remarks}
-    assert not any('states :' in remark.text for remark in without)
-    assert not lacking_in_lines([remark.text for remark in remarks], *[[name] for name in said])
+    without.greeting(NatNetConfig(**config), info._replace(group='', data_port=0))
+    assert set(without.known.contradicted) <= set(watch.known.contradicted)
+    assert all(stated for _, _, stated in without.known.contradicted)
+    assert not lacking_in_lines([one.text for one in found(watch)], *[[name] for name in said])
 
 
 def test_a_server_without_bodies_and_ids_without_a_name_are_reported_once():
-    watch = ServerWatch()
-    nothing = Definitions(())
-    (remark,) = watch.definitions(nothing, name_table(nothing))
-    assert 'no rigid body' in remark.text
-    assert len(watch.unknown([5, 6])) == 1 and not watch.unknown([6]) and watch.unknown([7])
+    watch, repetition = ServerWatch(), Repetition()
+
+    def lines(second):
+        return [line.text for line in problem_lines(repetition, found(watch), second * S)]
+    watch.definitions(Definitions(()))
+    (line,) = lines(0)
+    assert 'no rigid body' in line
+    watch.unnamed([5, 6])
+    assert ["ids '5', '6':" in line for line in lines(1)] == [True]
+    watch.unnamed([6])
+    assert not lines(2)
+    watch.unnamed([7])
+    assert ["ids '7':" in line for line in lines(3)] == [True]
+    watch.definitions(Definitions(()))
+    assert [one.code for one in found(watch)] == ['no rigid body']
 
 
 @pytest.mark.parametrize('definitions, names, ids, shared_names', [
@@ -153,8 +186,10 @@ def test_bodies_that_share_an_id_or_a_name_are_refused(definitions, names, ids, 
     stated = Definitions(tuple(BodyDefinition(*each) for each in definitions))
     table = name_table(stated)
     assert (table.names, table.shared_ids, table.shared_names) == (names, ids, shared_names)
-    (remark,) = ServerWatch().definitions(stated, table)
-    assert "'One'" in remark.text
+    watch = ServerWatch()
+    watch.definitions(stated)
+    described, fault = found(watch)
+    assert "describes 'Three'" in described.text and "'One'" in fault.text
 
 
 # -- times ----------------------------------------------------------------------------------------

@@ -239,11 +239,14 @@ def test_a_stream_without_changes_asks_rarely(motive):
     assert 8 <= motive.requests <= 11    # in 30 s
 
 
-def test_names_withheld_for_long_are_reported_once(motive):
+def test_the_time_without_confirmed_names_is_counted(motive):
     motive.step(FRAME_MODELS_CHANGED)
-    reported = [number for number in range(300) if motive.silent(1)
-                and motive.connection.models.overdue(motive.now)]
-    assert reported == [99]    # after 1 s
+    for number in range(1, 300):
+        motive.silent(1)
+        assert motive.connection.models.unconfirmed_s(motive.now) == pytest.approx(number / 100)
+    motive.settle()    # after so long, requests are half a second apart
+    motive.settle()
+    assert not motive.connection.models.unconfirmed_s(motive.now)
 
 
 EVENTS = st.lists(st.tuples(
@@ -297,7 +300,7 @@ def test_a_body_that_takes_over_an_id_loses_the_old_name():
 
     changed = []
     with simulated(['Wand', 'Box'], paced=False) as server, \
-            Relay(server.port, lose_requests) as relay, following(relay.port) as (sink, _):
+            Relay(server.port, lose_requests) as relay, following(relay.port) as (sink, client):
         def arrived(name):
             server.send_frame()
             return any(body.name == name for body in sink.bodies)
@@ -306,7 +309,7 @@ def test_a_body_that_takes_over_an_id_loses_the_old_name():
         changed.append(server.send_frame().number + 1)
         server.serving('natnet').world.set_models(['Intruder', 'Box'])
         wait_until(lambda: arrived('Intruder'))
-        sink.wait_for('bodies changed')
+        assert client.status().known.bodies == ('Box', 'Intruder')
     number = 0
     for report in sink.events:
         number = getattr(report, 'number', number)

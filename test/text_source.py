@@ -14,7 +14,7 @@ import socket
 from optitrack_vrpn.core.settings.schema import checked, setting
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.drivers.client_io import ReconnectingClient
-from optitrack_vrpn.drivers.driver import Connected, Send
+from optitrack_vrpn.drivers.driver import Connected, Send, ServerFacts
 from optitrack_vrpn.drivers.frames import Body, Frame
 from optitrack_vrpn.drivers.loop_io import Conversation, SocketChannel
 from optitrack_vrpn.drivers.sockets_io import datagram_socket
@@ -37,6 +37,7 @@ class TextDriver:
     def __init__(self):
         self.actions = []
         self.next_due_ns = 0
+        self.known = ServerFacts()
         self._frames = 0
 
     def begin(self, now_ns):

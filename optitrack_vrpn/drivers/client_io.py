@@ -26,8 +26,8 @@ from optitrack_vrpn.drivers.sockets_io import local_address, Lookup, Waker, wron
 from optitrack_vrpn.stream.clock.hostclock_io import HostClock
 
 _LOG = logging.getLogger(__name__)
-#: Chosen: addresses reported by name; all are counted.
-_MAX_PEERS_REPORTED = 16
+#: Chosen: addresses of other hosts that are kept; all are counted.
+_MOST_PEERS = 16
 #: Chosen: time of a name resolution that is reported (ns), twice the timeout of glibc's resolver.
 _LOOKUP_NS = 10 * NS_PER_S
 
@@ -92,6 +92,10 @@ class Running(Protocol):
     def queue(self) -> dict[str, int]:
         """Return the lengths of the receive queues; safe from any thread."""
 
+    @property
+    def known(self) -> Optional[ServerFacts]:
+        """Return what is known of the server; None before it speaks the protocol."""
+
 
 class ReconnectingClient:
     """
@@ -122,7 +126,7 @@ class ReconnectingClient:
         self._server_ip = ''
         self._local = ''
         self._last_bug = ''
-        self._unexpected_peers: set[str] = set()
+        self._refused: dict[str, str] = {}
         self._unexpected_count = 0
         #: Summed counters of the finished conversations, and the current conversation.
         self._account: tuple[dict[str, int], Optional[Running]] = ({}, None)
@@ -185,13 +189,14 @@ class ReconnectingClient:
         """Return the state of the connection."""
         link = self._link
         totals, conversation = self._account
+        known = conversation.known if conversation is not None else None
         return LinkStatus(
             link.state, link.reason, link.since_ns, link.transport,
             f'{self._server_ip or self._config.server}:{self._port}', self._local,
             link.sessions, link.failures, link.last_failure, self._unexpected_count,
-            _sum(totals, conversation),
+            dict(self._refused), _sum(totals, conversation),
             conversation.queue() if conversation is not None else {},
-            link.transport_reason, self._known)
+            link.transport_reason, known or self._known)
 
     # -- the thread ----------------------------------------------------------------------------
 
@@ -226,6 +231,7 @@ class ReconnectingClient:
                 try:
                     reason = self._listen(conversation)
                 finally:
+                    self._known = conversation.known or self._known
                     self._account = (_sum(totals, conversation), None)
         except VersionRefusedError as error:
             state, reason, severity = LinkState.REFUSED, str(error), ERROR
@@ -296,15 +302,10 @@ class ReconnectingClient:
         report_change(self._sink, change)
 
     def _unexpected_peer(self, address: str, what: str) -> None:
-        """Count a connection or datagram of another host; report each host once."""
+        """Count a connection or datagram of another host."""
         self._unexpected_count += 1
-        known = self._unexpected_peers
-        if address in known or len(known) >= _MAX_PEERS_REPORTED:
-            return
-        known.add(address)
-        self._report(self._link.message(
-            f'{what} from {address} was refused: the server is {self._server_ip}; if '
-            f'{address} is another address of the server, set server: {address}', WARN))
+        if len(self._refused) < _MOST_PEERS:
+            self._refused[address] = what
 
 
 def _sum(totals: dict[str, int], conversation: Optional[Running]) -> dict[str, int]:

@@ -8,7 +8,7 @@ each socket to ``feed``, calls ``due`` when ``next_due_ns`` has come, and carrie
 ``actions`` that the driver has collected.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 import math
 from typing import NamedTuple, Optional, Protocol, runtime_checkable, Union
@@ -68,11 +68,43 @@ class ServerFacts:
     :ivar senders: names that it described, and whether each has answered a ping.
     :ivar up_axis: the up axis that it states; '' for none.
     :ivar round_trip_s: the shortest round trip (s); NaN without one.
+    :ivar unit_mm: its unit of length (mm).
+    :ivar played: how poses of a take that it plays are treated: 'withheld' or 'published'; '' if
+        it does not play one.
+    :ivar bodies: names of what it describes, without those that cannot be distinguished.
+    :ivar no_body: whether it describes no body at all.
+    :ivar shared_ids: names of bodies by the id that they share.
+    :ivar shared_names: names that several bodies share.
+    :ivar unread: number of descriptions that cannot be read, and their unknown types.
+    :ivar unread_end: whether these are all descriptions from the first of unknown type on.
+    :ivar unnamed: ids in frames that no description contains.
+    :ivar unconfirmed_s: for how long names have not been confirmed (s), so that poses are withheld.
+    :ivar local_bones: a skeleton whose bones seem to be relative to their parents; '' for none.
+    :ivar undecodable: why the last frames, many in succession, cannot be decoded; '' if they can.
+    :ivar version: the version of the protocol in which it sends, and one that can certainly be
+        decoded if that is newer, else ''.
+    :ivar last_error: why the last malformed datagram was rejected.
+    :ivar contradicted: settings, their values, and what it states instead.
     """
 
     senders: dict[str, bool] = field(default_factory=dict)
     up_axis: str = ''
     round_trip_s: float = math.nan
+    unit_mm: float = 1000.0
+    played: str = ''
+    bodies: tuple[str, ...] = ()
+    no_body: bool = False
+    shared_ids: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    shared_names: tuple[str, ...] = ()
+    unread: tuple[int, tuple[int, ...]] = (0, ())
+    unread_end: bool = False
+    unnamed: frozenset[int] = frozenset()
+    unconfirmed_s: float = 0.0
+    local_bones: str = ''
+    undecodable: str = ''
+    version: tuple[str, str] = ('', '')
+    last_error: str = ''
+    contradicted: tuple[tuple[str, str, str], ...] = ()
 
 
 @dataclass
@@ -91,6 +123,7 @@ class LinkStatus:
     :ivar last_failure: reason of the last failure since the last conversation, or ''.
     :ivar unexpected_peers: number of connections and datagrams from addresses other than the
         server's; all are refused.
+    :ivar refused: some of these addresses, and what came from each.
     :ivar counters: counters of the protocol, summed over all conversations.
     :ivar queue: receive queues of the current conversation: ``unread_udp_bytes`` (kernel memory
         used by unread datagrams), ``unread_tcp_bytes``, ``dropped_unread`` (datagrams that the
@@ -110,6 +143,7 @@ class LinkStatus:
     failures: int = 0
     last_failure: str = ''
     unexpected_peers: int = 0
+    refused: Mapping[str, str] = field(default_factory=dict)
     counters: dict[str, int] = field(default_factory=dict)
     queue: dict[str, int] = field(default_factory=dict)
     transport_reason: str = ''
@@ -202,11 +236,13 @@ class ProtocolDriver(Protocol):
     :ivar actions: what to do before the items of the last ``feed`` are passed on; the loop takes
         the list and leaves an empty one.
     :ivar next_due_ns: when ``due`` is to be called (ns).
+    :ivar known: what it knows of the server.
     """
 
     protocol: str
     actions: list[Action]
     next_due_ns: int
+    known: ServerFacts
 
     def begin(self, now_ns: int) -> None:
         """Begin: the sockets are open."""

@@ -16,7 +16,8 @@ from typing import Any, Callable, Final, Optional, Sequence
 from optitrack_vrpn.core.events import Event as UserEvent
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.drivers.driver import (
-    Action, Connected, Deliver, Finish, Join, ProtocolDriver, Send, SendTimed, Sink, tap_of)
+    Action, Connected, Deliver, Finish, Join, ProtocolDriver, Send, SendTimed, ServerFacts, Sink,
+    tap_of)
 from optitrack_vrpn.drivers.frames import Frame, Item
 from optitrack_vrpn.drivers.link import Link, LinkState
 from optitrack_vrpn.drivers.sockets_io import (
@@ -108,7 +109,8 @@ class Conversation:
         # Time of the last pose (ns) while poses arrive, which the link gets at the next check
         # only; None if it must get the next pose at once.
         self._pose_ns: Optional[int] = None
-        self._connected = False
+        #: What is known of the server, once it speaks the protocol.
+        self.known: Optional[ServerFacts] = None
         self._woken: Callable[[], None] = lambda: None
         #: Time of the next check of timers and silence; an event can bring it forward (ns).
         self._next_check_ns = 0
@@ -210,7 +212,7 @@ class Conversation:
         if reason is not None:
             return reason
         self._next_check_ns = driver.next_due_ns
-        if not self._connected:
+        if self.known is None:
             return None
         if self._pose_ns is not None:
             link.pose_received(self._pose_ns)
@@ -352,7 +354,7 @@ class Conversation:
             self._deliver(
                 action.items, self._last_arrival_ns, self._host_minus_arrival_ns(), now_ns)
         elif isinstance(action, Connected):
-            self._connected = True
+            self.known = self.driver.known
             link.established(now_ns)
             link.transport = action.transport or link.transport
             self._report(link.to(LinkState.CONNECTED, action.text, now_ns))

@@ -100,12 +100,9 @@ class SourceOptions:
     """
     What a client must know of the settings of others.
 
-    :ivar up_axis: the axis that the user takes for up ('y' or 'z'), for comparison;
-        'raw': poses are published as they are sent; '' for none.
     :ivar wanted: what is wanted beyond poses, see ``SourceKind.sends``.
     """
 
-    up_axis: str = ''
     wanted: frozenset[str] = frozenset()
 
 

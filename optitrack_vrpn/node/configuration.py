@@ -104,8 +104,8 @@ def _combine(
             stages[stage] = make(settings)
     source, pipeline = (SourceOptions(), PipelineConfig()) if present is None else (
         present.source, present.pipeline)
-    if not news.isdisjoint(('axes', 'outputs')):
-        source = SourceOptions(_stated_up(settings), frozenset(_needs(settings).values()))
+    if 'outputs' in news:
+        source = SourceOptions(frozenset(_needs(settings).values()))
     if stages:
         pipeline = replace(pipeline, **stages)
     return Configuration(settings, bodies, source, pipeline)
@@ -147,11 +147,6 @@ def _without_down(settings: NodeSettings) -> list[str]:
         return []
     return ['axes is raw, so that north and down are not known: remove '
             f'{", ".join(sorted(ned))} from outputs']
-
-
-def _stated_up(settings: NodeSettings) -> str:
-    """Return the up axis to compare with Motive's; raw if poses are published as they are."""
-    return settings.axes.up_axis if settings.axes.axes == 'enu' else settings.axes.axes
 
 
 def _fixed_names(settings: NodeSettings) -> list[str]:

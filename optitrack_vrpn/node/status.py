@@ -317,7 +317,9 @@ class StatusReporter:
                 return []
             pipeline = self._sources.pipeline
             facts = facts_of_pipeline(pipeline, loss)
-            facts.graph = self.graph
+            facts.graph, facts.link = self.graph, link
+            axes = sources.configuration.settings.axes
+            facts.up_axis = axes.up_axis if axes.axes == 'enu' else axes.axes
             entries.append(clock_entry(
                 pipeline.clock_status(), pipeline.ptp_minus_stamp_ns, of_entry('clock', facts),
                 pipeline.config.stamps.latency_ms))

@@ -14,6 +14,7 @@ import math
 from optitrack_vrpn.core.checks import listed
 from optitrack_vrpn.core.names import printable
 from optitrack_vrpn.core.stats import Intervals
+from optitrack_vrpn.drivers.driver import ServerFacts
 from optitrack_vrpn.stream.bodies.states import State
 from optitrack_vrpn.telling.facts import BodyFacts, ENOUGH_FRAMES, MUCH, StreamFacts
 from optitrack_vrpn.telling.findings import Case, case, Span
@@ -96,6 +97,58 @@ def paused(*, interrupted: bool) -> Condition:
                 (facts.lost_share > MUCH) is interrupted):
             yield Case((), {'silence': _silence(intervals)}, (Span(intervals.silence_s),))
     return when
+
+
+# -- what the server states ----------------------------------------------------------------------
+def server(
+    met: Callable[[ServerFacts], object],
+    figures: Callable[[ServerFacts], dict[str, object]] = lambda known: {},
+) -> Condition:
+    """Make the condition of a fact of the server."""
+    def when(facts: StreamFacts) -> tuple[Case, ...]:
+        known = facts.link.known
+        return case(met(known), **figures(known))
+    return when
+
+
+def of_names(names: Callable[[ServerFacts], Iterable[str]]) -> Condition:
+    """Make the condition of names that the server states, each a case."""
+    def when(facts: StreamFacts) -> Iterator[Case]:
+        return (Case((name,)) for name in names(facts.link.known))
+    return when
+
+
+def shared_ids(facts: StreamFacts) -> Iterator[Case]:
+    """Find ids that several bodies share."""
+    for number, names in facts.link.known.shared_ids.items():
+        yield from case(True, *names, subject=number)
+
+
+def unread(*, end: bool) -> Condition:
+    """Find descriptions that cannot be read, single ones or all from one on."""
+    def figures(known: ServerFacts) -> dict[str, object]:
+        count, types = known.unread
+        return {'count': count, 'types': ', '.join(map(str, types)) or 'none'}
+    return server(lambda known: known.unread[0] and known.unread_end is end, figures)
+
+
+def contradicted(facts: StreamFacts) -> Iterator[Case]:
+    """Find settings that contradict what the server states."""
+    for name, wanted, stated in facts.link.known.contradicted:
+        yield from case(True, subject=name, wanted=wanted, stated=stated)
+
+
+def wrong_up(facts: StreamFacts) -> tuple[Case, ...]:
+    """Find an up axis of the settings that is not that of the server."""
+    stated, up_axis = facts.link.known.up_axis, facts.up_axis
+    return case({stated, up_axis} == {'y', 'z'}, stated=stated, up_axis=up_axis)
+
+
+def refused(facts: StreamFacts) -> Iterator[Case]:
+    """Find hosts other than the server that connect, or send data."""
+    for address, what in facts.link.refused.items():
+        yield from case(True, subject=address, what=what,
+                        server=facts.link.server.rpartition(':')[0])
 
 
 # -- the ROS graph -------------------------------------------------------------------------------

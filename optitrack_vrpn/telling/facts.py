@@ -12,6 +12,7 @@ from typing import NamedTuple, Optional
 
 from optitrack_vrpn.core.names import printable
 from optitrack_vrpn.core.stats import Intervals, IntervalStatistics
+from optitrack_vrpn.drivers.driver import LinkStatus
 from optitrack_vrpn.stream.bodies.states import BodyStatus, Disposition, State
 from optitrack_vrpn.stream.clock.types import ClockStatus
 from optitrack_vrpn.stream.pipeline import Pipeline
@@ -280,6 +281,9 @@ class StreamFacts:
     :ivar max_age_s: largest age of a pose that is published (s).
     :ivar rate: the rates that are judged.
     :ivar graph: the ROS graph, as the node sees it.
+    :ivar link: the connection, with what is known of the server.
+    :ivar up_axis: the up axis of the settings; 'raw' if poses are published as they are sent; ''
+        without settings.
     """
 
     poses: int = 0
@@ -302,6 +306,8 @@ class StreamFacts:
     max_age_s: float = math.inf
     rate: RateFacts = RateFacts()
     graph: GraphFacts = NO_GRAPH
+    link: LinkStatus = field(default_factory=LinkStatus)
+    up_axis: str = ''
 
     @property
     def ignored(self) -> dict[str, int]:

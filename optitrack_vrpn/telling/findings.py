@@ -151,8 +151,8 @@ class Finding:
     @property
     def line(self) -> str:
         """Return finding and remedy in one line."""
-        text = self.text
-        return f'{text}{"" if text.endswith("?") else ":"} {self.remedy}'
+        text, remedy = self.text, self.remedy
+        return f'{text}{"" if text.endswith("?") else ":"} {remedy}' if remedy else text
 
     def _fill(self, text: str) -> str:
         one = len(self.bodies) == 1

@@ -14,14 +14,16 @@ from dataclasses import replace
 import functools
 from typing import Final
 
+from optitrack_vrpn.core.checks import listed
 from optitrack_vrpn.core.severity import ERROR, INFO, WARN
 from optitrack_vrpn.stream.bodies.states import State
 from optitrack_vrpn.stream.load_shedding import FRESH_NS, PATIENCE_NS, STANDING_NS
 from optitrack_vrpn.telling.conditions import (
-    absent, all_late, coarse, datagrams, each, exchanged, held, ignored, in_one_place, in_state,
-    lacked, lacking, late_times, longer_delays, lost, other_parents, out_of_a_buffer, paused,
-    percent, quiet, repeated_times, restarted, same_name, senders_clock, sent_twice, sharing,
-    silent, slow_body, standstill, two_parents, uneven, was)
+    absent, all_late, coarse, contradicted, datagrams, each, exchanged, held, ignored,
+    in_one_place, in_state, lacked, lacking, late_times, longer_delays, lost, of_names,
+    other_parents, out_of_a_buffer, paused, percent, quiet, refused, repeated_times, restarted,
+    same_name, senders_clock, sent_twice, server, shared_ids, sharing, silent, slow_body,
+    standstill, two_parents, uneven, unread, was, wrong_up)
 from optitrack_vrpn.telling.facts import ENOUGH_POSES, StreamFacts
 from optitrack_vrpn.telling.findings import Case, case, find, Finding, Rule
 
@@ -50,6 +52,7 @@ _SET_CLOCKS = (
     'set the clocks of both computers by NTP or PTP, or stamps.mode: tracking, which follows the '
     'clock of the sender')
 _NO_LOSS = 'losses have ended'
+_LIVE = 'Motive sends live poses again'
 _UNUSABLE = '{bodies} {was} unusable in {share} of {its} poses: '
 
 #: Topics depend on the namespace, not on the node's name; transforms depend on neither.
@@ -77,6 +80,72 @@ RULES: Final[tuple[Rule[StreamFacts], ...]] = (
          'with a warning of the client', '{message}', check='data'),
     Rule('ignored', WARN, ignored, 'but also: {what}',
          'the node ignores these; check which program is the server', check='data'),
+    Rule('refused', WARN, refused, '{what} from {subject} was refused: the server is {server}',
+         'if {subject} is another address of the server, set server: {subject}',
+         check='data', log=True),
+    # -- what the server states ------------------------------------------------------------------
+    Rule('wrong up axis', ERROR, wrong_up, 'Motive states that {stated} is up, but up_axis is '
+         '{up_axis}: every pose is rotated by 90 degrees', 'set up_axis: {stated}', log=True),
+    Rule('y up', WARN, lambda facts: case(
+        facts.up_axis == 'raw' and facts.link.known.up_axis == 'y'),
+         'Motive states that y is up, and axes is raw: readers that take z for up, as in ROS, get '
+         'wrong poses', 'set Up Axis in its streaming settings to Z, or axes: enu; nothing, if '
+         'your readers expect y up', log=True),
+    Rule('wrong unit', ERROR, server(
+        lambda known: abs(known.unit_mm - 1000.0) >= 0.5, lambda known: {'unit': known.unit_mm}),
+         'one unit of Motive is {unit:g} mm, not a metre: positions are published as if in metres',
+         'set Scale to 1 in its streaming settings', check='data', log=True),
+    Rule('played, withheld', WARN, server(lambda known: known.played == 'withheld'),
+         'Motive plays a take (edit mode): its poses are not live and are withheld',
+         'switch it to live mode; natnet.playback: true publishes them',
+         check='data', log=True, end=_LIVE),
+    Rule('played, published', WARN, server(lambda known: known.played == 'published'),
+         'Motive plays a take (edit mode): its poses are not live and are published as if they '
+         'were (natnet.playback)', 'switch it to live mode before a flight',
+         check='data', log=True, end=_LIVE),
+    Rule('contradicted', WARN, contradicted, '{subject} is {wanted}, but Motive states {stated}',
+         'if no frame arrives, remove this setting', check='data', log=True),
+    Rule('undecodable', ERROR, server(
+        lambda known: known.undecodable and known.version[1], lambda known: {
+            'version': known.version[0], 'certain': known.version[1], 'why': known.undecodable}),
+         'frames cannot be decoded as NatNet {version}: {why}',
+         'with unicast, set natnet.bitstream to {certain}', check='data', log=True),
+    Rule('undecodable, known', ERROR, server(
+        lambda known: known.undecodable and not known.version[1], lambda known: {
+            'version': known.version[0], 'why': known.undecodable}),
+         'frames cannot be decoded as NatNet {version}: {why}',
+         'Motive is asked for its version again', check='data', log=True),
+    Rule('described', INFO, server(
+        lambda known: known.bodies, lambda known: {'subject': listed(known.bodies, 5)}),
+         'Motive describes {subject}', '', log=True),
+    Rule('no rigid body', ERROR, server(lambda known: known.no_body),
+         'Motive describes no rigid body', 'switch Rigid Bodies on in its streaming settings, and '
+         'create one', log=True),
+    Rule('unconfirmed', WARN, server(
+        lambda known: known.unconfirmed_s >= 1.0, lambda known: {
+            'error': known.last_error and f'; last malformed datagram: {known.last_error}'}),
+         'Motive has not described its present list of bodies: poses are withheld because their '
+         'names are not confirmed{error}', 'does the network drop large datagrams?',
+         check='data', log=True),
+    Rule('unnamed', WARN, of_names(lambda known: map(str, sorted(known.unnamed))),
+         'no model definition contains the streaming ids {bodies}',
+         'the definitions are requested again', check='data', log=True),
+    Rule('shared id', WARN, shared_ids, 'the bodies {bodies} share the streaming id {subject} and '
+         'cannot be distinguished: none of them is published', 'give each its own id in Motive',
+         check='data', log=True),
+    Rule('shared names', WARN, of_names(lambda known: known.shared_names),
+         'several bodies are named {bodies}: none of them is published',
+         'give each its own name in Motive', check='data', log=True),
+    Rule('models cut', WARN, unread(end=True), 'a model definition has the unknown type {types} '
+         'and no stated size: the last {count} of the list cannot be read',
+         'definitions of bodies alone are requested', check='data', log=True),
+    Rule('models left out', WARN, unread(end=False), '{count} model definitions have an unknown type or '
+         'layout and are left out (unknown types: {types})',
+         'if a body is missing, report the version of Motive', check='data', log=True),
+    Rule('local bones', ERROR, of_names(
+        lambda known: [known.local_bones] if known.local_bones else []),
+         'the bones of {bodies} seem to be relative to their parents (Local Rigid Bodies in '
+         'Motive): they are withheld', 'switch that off in Motive', check='data', log=True),
     # -- times -----------------------------------------------------------------------------------
     Rule('out of a buffer', WARN, out_of_a_buffer, 'no pose is published: since {event}, for '
          '{seconds:.1f} s, frames do not arrive at the pace at which they were sent: they come '

@@ -160,18 +160,16 @@ class NatNetClient(ReconnectingClient):
     :param natnet: settings of NatNet only.
     :param sink: receives all events, on this client's thread.
     :param clock: the host's clocks.
-    :param up_axis: up axis in the settings, compared with Motive's; '' for none.
     """
 
     protocol = 'NatNet'
 
     def __init__(
         self, config: ClientConfig, natnet: NatNetConfig, sink: Sink,
-        clock: Optional[HostClock] = None, up_axis: str = '',
+        clock: Optional[HostClock] = None,
     ) -> None:
         super().__init__(config, natnet.port, sink, clock)
         self._natnet = natnet
-        self._up_axis = up_axis
         self._commands: deque[str] = deque(maxlen=32)
         self._miscounting: Optional[ServerInfo] = None
         self._driver: Optional[NatNetDriver] = None
@@ -205,8 +203,7 @@ class NatNetClient(ReconnectingClient):
             f'asking {server[0]} port {server[1]} by NatNet, from {self._local}')
         driver = self._driver = NatNetDriver(
             self._natnet, self._clock.now_ns(), server, self._local,
-            self._config.link.attempt_s, self._up_axis, self._miscounting)
-        self._known = driver.known
+            self._config.link.attempt_s, self._miscounting)
         with Conversation(
                 driver, [SocketChannel(UDP, command_socket(self._local))], server, self._local,
                 self._link, self._clock, self._sink, self._report,
@@ -245,4 +242,4 @@ def make_source(
 ) -> Source:
     """Create the client of NatNet; see ``drivers.table.SourceKind``."""
     own = replace(own_settings(settings, 'natnet'), wanted=options.wanted)
-    return NatNetClient(config, own, sink, up_axis=options.up_axis)
+    return NatNetClient(config, own, sink)

@@ -6,25 +6,25 @@ from collections.abc import Sequence
 import dataclasses
 from typing import Optional, Union
 
-from optitrack_vrpn.core.severity import ERROR, INFO, Severity, WARN
+from optitrack_vrpn.core.severity import INFO, WARN
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.drivers.driver import (
-    Action, Connected, Deliver, Finish, Join, say, Send, SendTimed, ServerFacts)
+    Action, Connected, Deliver, Finish, Join, say, Send, SendTimed)
 from optitrack_vrpn.drivers.frames import Frame, Item
 from optitrack_vrpn.drivers.natnet.connection import FIRST_ECHOES, KEEP_ALIVE, NatNetConnection
 from optitrack_vrpn.drivers.natnet.facts import ServerWatch
 from optitrack_vrpn.drivers.natnet.messages import (
     CERTAIN, COMMAND_PORT, DATA_PORT, Definitions, Disconnected, Echo, Event, FRAME_EDIT_MODE,
     Held, MULTICAST_GROUP, NatNetFrame, NEWEST, Response, ServerInfo, Unanswered, Unrecognized,
-    Untimed)
-from optitrack_vrpn.drivers.natnet.reports import name_table, Translator
+    Untimed, Version)
+from optitrack_vrpn.drivers.natnet.reports import Translator
 from optitrack_vrpn.drivers.natnet.settings import NatNetConfig
 
 UDP = 'natnet/udp'
 #: Chosen: maximum time (ns) that frames wait for the first round trips, whose base delay their
 #: stamps need: twice the duration of the first echoes.
 _CLOCK_WAIT_NS = 600_000_000
-#: Chosen: number of consecutive undecodable frames before a report.
+#: Chosen: number of consecutive undecodable frames that are a fault.
 _FAILING = 50
 #: Chosen: interval (ns) between requests for definitions because of unknown bodies.
 _ASK_AGAIN_NS = NS_PER_S
@@ -39,15 +39,13 @@ class NatNetDriver:
     :param server: address of the server and its command port.
     :param local: the local address.
     :param attempt_s: maximum time until the server's first answer (s).
-    :param up_axis: up axis in the settings, compared with Motive's; '' for none.
     :param miscounting: a server whose counter is not used, because its frequency is wrong.
     :ivar miscounting: the same, and this conversation's server after that was found.
     """
 
     def __init__(
         self, config: NatNetConfig, now_ns: int, server: tuple[str, int] = ('', COMMAND_PORT),
-        local: str = '', attempt_s: float = 3.0, up_axis: str = '',
-        miscounting: Optional[ServerInfo] = None,
+        local: str = '', attempt_s: float = 3.0, miscounting: Optional[ServerInfo] = None,
     ) -> None:
         self.protocol = 'natnet'
         self.actions: list[Action] = []
@@ -64,16 +62,14 @@ class NatNetDriver:
         self._joined: Optional[tuple[str, int]] = None
         self._data_port = DATA_PORT
         self._translator = Translator(0)
-        self._local_reported: set[str] = set()
         self._models_revision = -1
-        self._watch = ServerWatch(up_axis, config.playback)
-        self.known = ServerFacts()
+        self._watch = ServerWatch()
+        self.known = self._watch.known
         self._started_ns = now_ns
         # Frames before this time are not passed on, unless the clocks have been compared.
         self._ready_ns = now_ns
         self._asked_ns = now_ns - _ASK_AGAIN_NS
-        self._failing_reported = False
-        self._edit_mode = -1
+        self._edit_mode = 0
 
     def counters(self) -> dict[str, int]:
         """Return the counters; safe from any thread."""
@@ -170,8 +166,8 @@ class NatNetDriver:
                     items.append(named)
             else:
                 self._take(event, arrival_ns, items)
-        if connection.failing >= _FAILING and not self._failing_reported:
-            self._report_failing()
+        if connection.failing >= _FAILING or self.known.undecodable:
+            self._note_failing()
         if connection.request_waiting:
             self.next_due_ns = connection.next_due_ns()
         return items
@@ -186,35 +182,27 @@ class NatNetDriver:
             self._ask_for_names(now_ns)
         if named is None:
             return None
-        if translator.looks_local and translator.looks_local not in self._local_reported:
-            self._local_reported.add(translator.looks_local)
-            self._say(ERROR, (
-                f'the bones of {translator.looks_local!r} seem to be relative to their parents '
-                '(Local Rigid Bodies in Motive): they are withheld; switch that off in Motive'))
+        if named.extras is not None:
+            self.known.local_bones = translator.looks_local
         edit_mode = frame.params & FRAME_EDIT_MODE
         if edit_mode != self._edit_mode:
             self._edit_mode = edit_mode
-            for found in self._watch.frame(frame):
-                self._say(found.severity, found.text)
+            self.known.played = '' if not edit_mode else (
+                'published' if self._playback else 'withheld')
         return named
 
     def _ask_for_names(self, now_ns: int) -> None:
         unknown, self._translator.unknown = self._translator.unknown, ()
         models = self.connection.models
+        self.known.unconfirmed_s = models.unconfirmed_s(now_ns)
+        self.known.last_error = self.connection.last_error
         if models.uncertain:
-            if models.overdue(now_ns):
-                error = self.connection.last_error
-                self._say(WARN, (
-                    'Motive has not described its present list of bodies: poses are withheld '
-                    'because their names are not confirmed' + (
-                        f'; last malformed datagram: {error}' if error else '')))
             return
         if now_ns - self._asked_ns < _ASK_AGAIN_NS:
             return
         self._asked_ns = now_ns
         models.ask(now_ns)
-        for found in self._watch.unknown(unknown):
-            self._say(found.severity, found.text)
+        self._watch.unnamed(unknown)
 
     def _take(self, event: Event, now_ns: int, items: list[Item]) -> None:
         """
@@ -235,9 +223,6 @@ class NatNetDriver:
             report = self._translator.echo(*event)
             fault = self._watch.echo(report)
             if fault is None:
-                trip_s = (report.received_ns - report.sent_ns) / 1e9
-                known = self.known.round_trip_s
-                self.known.round_trip_s = trip_s if known != known else min(known, trip_s)
                 items.append(report)
                 return
             self.miscounting = self.connection.info
@@ -245,20 +230,19 @@ class NatNetDriver:
         elif isinstance(event, ServerInfo):
             self._greet(event, now_ns)
         elif isinstance(event, Definitions):
-            for found in self._watch.definitions(event, name_table(event)):
-                self._say(found.severity, found.text)
+            self._watch.definitions(event)
+            self.known.unconfirmed_s = self.connection.models.unconfirmed_s(now_ns)
         elif isinstance(event, (Response, Unrecognized, Unanswered)):
             if self._watch.ask_again(event):
                 self.connection.request(event.command, first=True)
             for found in self._watch.answer(event):
-                self._say(found.severity, found.text)
-            self.known.up_axis = self._watch.up_axis
+                self.actions.append(say(found.severity, found.text))
         elif isinstance(event, Untimed):
             self._translator.frequency = 0
             self._ready_ns = now_ns
-            self._say(WARN, (
+            self.actions.append(say(WARN, (
                 'the frames of Motive have no times of its clock (all ticks are 0): poses are '
-                'stamped by their arrival, less stamps.latency_ms'))
+                'stamped by their arrival, less stamps.latency_ms')))
         elif isinstance(event, Disconnected):
             self.actions.append(Finish(event.reason))
 
@@ -283,21 +267,18 @@ class NatNetDriver:
             f'connected to {info.name!r} {".".join(map(str, info.app_version[:2]))} at '
             f'{self._server[0]}, NatNet {major}.{minor}, frames by {how}; no bodies yet',
             f'natnet {"multicast" if multicast else "unicast"}'))
-        for found in self._watch.overridden(config, info):
-            self._say(found.severity, found.text)
+        self._watch.greeting(config, info)
         if info.version > NEWEST:
-            self._say(INFO, (
+            self.actions.append(say(INFO, (
                 f'NatNet {major}.{minor} is newer than {NEWEST[0]}.{NEWEST[1]}: what it adds is '
-                'skipped'))
+                'skipped')))
 
-    def _report_failing(self) -> None:
-        self._failing_reported = True
-        major, minor = version = self.connection.version
-        self._say(ERROR, (
-            f'frames cannot be decoded as NatNet {major}.{minor}: '
-            f'{self.connection.last_error}; ' + (
-                f'with unicast, set natnet.bitstream to {CERTAIN[0]}.{CERTAIN[1]}'
-                if version > CERTAIN else 'Motive is asked for its version again')))
+    def _note_failing(self) -> None:
+        connection, known = self.connection, self.known
+        known.undecodable = connection.last_error if connection.failing >= _FAILING else ''
+        version = connection.version
+        known.version = _written(version), _written(CERTAIN) if version > CERTAIN else ''
 
-    def _say(self, severity: Severity, text: str) -> None:
-        self.actions.append(say(severity, text))
+
+def _written(version: Version) -> str:
+    return '.'.join(map(str, version))

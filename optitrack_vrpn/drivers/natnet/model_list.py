@@ -62,8 +62,6 @@ _SETTLING_NS = 100 * NS_PER_MS
 #: Chosen: frame numbers may fall by this much when datagrams overtake each other; a larger fall is
 #: a restart of the server.
 _LATE_FRAMES = 64
-#: Chosen: time (ns) after which withheld names are reported.
-_OVERDUE_NS = NS_PER_S
 
 
 class ModelList:
@@ -94,7 +92,6 @@ class ModelList:
         #: Number of the frame after each gap, and its arrival.
         self._gaps: deque[tuple[int, int]] = deque(maxlen=_LATE_FRAMES)
         self._withheld_since_ns: Optional[int] = now_ns    # no name is known yet
-        self._reported = False
         self._ids: list[int] = []
         self._number: Optional[int] = None
         self._frame_ns = now_ns
@@ -203,7 +200,7 @@ class ModelList:
             self._withheld_since_ns = self._withheld_since_ns or now_ns
             self.ask(max(now_ns, min(waiting) + 1))
         else:
-            self._withheld_since_ns, self._reported = None, False
+            self._withheld_since_ns = None
         self._renew()
         return {key: name for key, name in names.items() if key not in self._settled_ns
                 } if recent and not first else {}, asked_ns
@@ -231,13 +228,10 @@ class ModelList:
         return not self.names and bool(self._stated) and all(
             key in self._signs_ns or key in self._settled_ns for key in self._ids)
 
-    def overdue(self, now_ns: int) -> bool:
-        """Return True once per period in which names are not confirmed for long."""
+    def unconfirmed_s(self, now_ns: int) -> float:
+        """Return for how long names have not been confirmed (s)."""
         began_ns = self._withheld_since_ns
-        if began_ns is None or self._reported or now_ns - began_ns < _OVERDUE_NS:
-            return False
-        self._reported = True
-        return True
+        return 0.0 if began_ns is None else (now_ns - began_ns) / NS_PER_S
 
     # -- frames --------------------------------------------------------------------------------
 

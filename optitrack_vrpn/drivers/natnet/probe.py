@@ -139,6 +139,6 @@ def explain_silence(facts: NatNetProbeFacts, heard: Heard) -> CheckResult:
             'data', f'{counted(frames, "frame")}, but the names of their bodies do not arrive',
             'does the network drop large datagrams? Are jumbo frames off on the network card of '
             'the Motive PC (MTU as here)?')
-    return warn(
+    return fail(
         'data', f'{counted(frames, "frame")} without a rigid body',
         'switch Rigid Bodies on in the streaming settings and create one in Motive')

@@ -79,7 +79,6 @@ class VrpnClient(ReconnectingClient):
             driver = VrpnDriver(
                 server[0], self._config.link, address, clock.host_minus_arrival_ns(),
                 self._config.link.connection == 'auto')
-            self._known = driver.known
             with Conversation(
                     driver, channels, server, local, self._link, clock, self._sink, self._report,
                     self._unexpected_peer) as conversation:

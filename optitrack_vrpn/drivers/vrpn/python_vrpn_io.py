@@ -14,14 +14,14 @@ from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 import importlib
-from typing import Any
+from typing import Any, Optional
 
 from optitrack_vrpn.core.errors import BackendUnavailableError
 from optitrack_vrpn.core.severity import WARN
 from optitrack_vrpn.core.units import NS_PER_MS, NS_PER_S
 from optitrack_vrpn.drivers.client_io import ReconnectingClient
 from optitrack_vrpn.drivers.config import ClientConfig
-from optitrack_vrpn.drivers.driver import Sink
+from optitrack_vrpn.drivers.driver import ServerFacts, Sink
 from optitrack_vrpn.drivers.frames import Frame
 from optitrack_vrpn.drivers.link import LinkState
 from optitrack_vrpn.drivers.vrpn.codec import DEFAULT_PORT, Event, Motion, PoseReport
@@ -64,6 +64,7 @@ class PythonVrpnClient(ReconnectingClient):
     """
 
     protocol = 'python_vrpn'
+    known: Optional[ServerFacts] = None    # the module states nothing
 
     def __init__(self, config: ClientConfig, sink: Sink) -> None:
         try:

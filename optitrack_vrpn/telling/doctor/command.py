@@ -271,7 +271,7 @@ def _probe_protocols(
     for name in answering or others or (wanted if probed.local and not probes else ()):
         also = probed.stream is not None and probed.stream.poses > 0
         streams[name] = _receive(arguments, name, probes.get(name), config, settings, also)
-        probed.stated_up = probed.stated_up or streams[name].known.up_axis
+        probed.stated_up = probed.stated_up or streams[name].link.known.up_axis
         if not also:
             probed.stream, probed.by = streams[name], name
     for name, kind in SOURCES.items():

@@ -155,7 +155,7 @@ def listen(
         listener.over = True
         client.stop()
     stream.transport, stream.counters = status.transport, {**status.counters, **status.queue}
-    stream.known = status.known
+    stream.link = status
     stream.listened_s = max(0.0, _seconds(listener.connected_ns, now_ns))
     if watch.first_pose_ns is not None and listener.connected_ns is not None:
         stream.first_pose_s = max(

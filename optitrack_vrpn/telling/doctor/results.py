@@ -14,7 +14,6 @@ from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.names import printable
 from optitrack_vrpn.core.settings.parameters import parameters_of, sift
 from optitrack_vrpn.drivers.config import ClientConfig
-from optitrack_vrpn.drivers.driver import ServerFacts
 from optitrack_vrpn.drivers.frames import Vector
 from optitrack_vrpn.drivers.probing import Heard, Place
 from optitrack_vrpn.drivers.table import (
@@ -68,7 +67,6 @@ class WatchedStream(StreamFacts):
     :ivar lifts: displacements of all bodies, if the user was asked to lift one.
     :ivar texts: text messages of the server.
     :ivar silence: why no pose arrived; None if some did.
-    :ivar known: what the driver knows of the server.
     :ivar processing_s: time from exposure to transmission (s) of the newest frame.
     """
 
@@ -80,7 +78,6 @@ class WatchedStream(StreamFacts):
     lifts: Optional[tuple[Lift, ...]] = None
     texts: tuple[str, ...] = ()
     silence: Optional[CheckResult] = None
-    known: ServerFacts = field(default_factory=ServerFacts)
     processing_s: float = 0.0
 
     @property
@@ -97,7 +94,7 @@ class WatchedStream(StreamFacts):
     def heard(self) -> Heard:
         """Return what the probe of the protocol needs of it."""
         return Heard(self.poses, [body.name for body in self.bodies], self.listened_s,
-                     self.counters, self.texts, self.ended, self.known,
+                     self.counters, self.texts, self.ended, self.link.known,
                      self.processing_s)
 
 
