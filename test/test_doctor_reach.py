@@ -99,8 +99,8 @@ def test_two_nodes_of_one_server_with_different_ports_are_checked_by_the_first()
 
 
 @pytest.mark.parametrize(('axes', 'up_axis', 'stated', 'level', 'said'), [
-    ('enu', 'z', 'y', WARN, 'rotated by 90 degrees'),
-    ('enu', 'y', 'z', WARN, 'rotated by 90 degrees'), ('enu', 'y', 'y', INFO, ''),
+    ('enu', 'z', 'y', ERROR, 'rotated by 90 degrees'),
+    ('enu', 'y', 'z', ERROR, 'rotated by 90 degrees'), ('enu', 'y', 'y', INFO, ''),
     ('enu', 'y', '', INFO, ''), ('enu', 'z', 'z', INFO, ''),
     ('raw', 'y', 'y', WARN, 'z for up'), ('raw', 'y', 'z', INFO, ''),
     ('raw', 'z', 'z', INFO, '')])

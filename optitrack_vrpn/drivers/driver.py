@@ -78,7 +78,8 @@ class ServerFacts:
     :ivar unread: number of descriptions that cannot be read, and their unknown types.
     :ivar unread_end: whether these are all descriptions from the first of unknown type on.
     :ivar unnamed: ids in frames that no description contains.
-    :ivar unconfirmed_s: for how long names have not been confirmed (s), so that poses are withheld.
+    :ivar unconfirmed_s: for how long poses have been withheld because their names are not
+        confirmed (s).
     :ivar local_bones: a skeleton whose bones seem to be relative to their parents; '' for none.
     :ivar undecodable: why the last frames, many in succession, cannot be decoded; '' if they can.
     :ivar version: the version of the protocol in which it sends, and one that can certainly be

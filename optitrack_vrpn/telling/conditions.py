@@ -141,7 +141,8 @@ def contradicted(facts: StreamFacts) -> Iterator[Case]:
 def wrong_up(facts: StreamFacts) -> tuple[Case, ...]:
     """Find an up axis of the settings that is not that of the server."""
     stated, up_axis = facts.link.known.up_axis, facts.up_axis
-    return case({stated, up_axis} == {'y', 'z'}, stated=stated, up_axis=up_axis)
+    return case({stated, up_axis} == {'y', 'z'}, stated=stated, up_axis=up_axis,
+                node='this node')
 
 
 def refused(facts: StreamFacts) -> Iterator[Case]:

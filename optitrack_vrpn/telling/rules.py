@@ -84,13 +84,14 @@ RULES: Final[tuple[Rule[StreamFacts], ...]] = (
          'if {subject} is another address of the server, set server: {subject}',
          check='data', log=True),
     # -- what the server states ------------------------------------------------------------------
-    Rule('wrong up axis', ERROR, wrong_up, 'Motive states that {stated} is up, but up_axis is '
-         '{up_axis}: every pose is rotated by 90 degrees', 'set up_axis: {stated}', log=True),
+    Rule('wrong up axis', ERROR, wrong_up, 'Motive states that {stated} is up, but {node} has '
+         'up_axis: {up_axis}: every pose is rotated by 90 degrees', 'set up_axis: {stated}',
+         log=True),
     Rule('y up', WARN, lambda facts: case(
-        facts.up_axis == 'raw' and facts.link.known.up_axis == 'y'),
-         'Motive states that y is up, and axes is raw: readers that take z for up, as in ROS, get '
-         'wrong poses', 'set Up Axis in its streaming settings to Z, or axes: enu; nothing, if '
-         'your readers expect y up', log=True),
+        facts.up_axis == 'raw' and facts.link.known.up_axis == 'y', node='this node'),
+         'Motive states that y is up, and {node} has axes: raw, so that readers that take z for '
+         'up, as in ROS, get wrong poses', 'set Up Axis in its streaming settings to Z, or '
+         'axes: enu; nothing, if your readers expect y up', log=True),
     Rule('wrong unit', ERROR, server(
         lambda known: abs(known.unit_mm - 1000.0) >= 0.5, lambda known: {'unit': known.unit_mm}),
          'one unit of Motive is {unit:g} mm, not a metre: positions are published as if in metres',
@@ -139,8 +140,8 @@ RULES: Final[tuple[Rule[StreamFacts], ...]] = (
     Rule('models cut', WARN, unread(end=True), 'a model definition has the unknown type {types} '
          'and no stated size: the last {count} of the list cannot be read',
          'definitions of bodies alone are requested', check='data', log=True),
-    Rule('models left out', WARN, unread(end=False), '{count} model definitions have an unknown type or '
-         'layout and are left out (unknown types: {types})',
+    Rule('models left out', WARN, unread(end=False), '{count} model definitions have an unknown '
+         'type or layout and are left out (unknown types: {types})',
          'if a body is missing, report the version of Motive', check='data', log=True),
     Rule('local bones', ERROR, of_names(
         lambda known: [known.local_bones] if known.local_bones else []),

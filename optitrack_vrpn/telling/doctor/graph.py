@@ -356,17 +356,13 @@ GRAPH_RULES: Final[tuple[DoctorRule, ...]] = (
         Rule('none allowed', WARN, _excluded(deny=False, all_of_them=True), _EXCLUDED % 'allow',
              'add wanted bodies to bodies.allow.', explains=('agree',)),
         replace(BY_CODE['unmatched'].by(_unmatched), explains=('agree',)),
-        Rule('raw axes', WARN, _reporting(
-            lambda probed, node: node.settings.get('axes') == 'raw' and probed.stated_up == 'y'),
-             'Motive streams y up and {node} has axes: raw, so that readers that take z for up, '
-             'as in ROS, get wrong poses',
-             "set Up Axis in Motive's streaming settings to Z, or axes: enu; nothing, if your "
-             'readers expect y up.', explains=('agree',)),
-        Rule('stated axis', WARN, _reporting(
+        replace(BY_CODE['y up'].by(_reporting(
+            lambda probed, node: node.settings.get('axes') == 'raw'
+            and probed.stated_up == 'y')), explains=('agree',)),
+        replace(BY_CODE['wrong up axis'].by(_reporting(
             lambda probed, node: node.settings.get('axes') != 'raw'
-            and {probed.stated_up, node.settings.get('up_axis')} == {'y', 'z'}, 'up_axis'),
-             'Motive states that {stated} is up, but {node} has up_axis: {up_axis}: every pose is '
-             'rotated by 90 degrees', 'set up_axis: {stated}.', explains=('agree',)),
+            and {probed.stated_up, node.settings.get('up_axis')} == {'y', 'z'}, 'up_axis')),
+            explains=('agree',)),
         Rule('times of 1970', WARN, _sender_stamps(lambda probed, epoch: not epoch),
              _PUBLISHES_TIMES + "count from the sender's start, so that stamps are in 1970",
              _OTHER_STAMPS, explains=('agree',)),
