@@ -110,18 +110,34 @@ def test_calls_overtake_items_and_are_cancelled_when_the_thread_ends():
 
 def test_what_waits_when_it_is_stopped_is_discarded_and_nothing_is_done_afterwards():
     work, turns = Held(), []
-    worker = Worker('test', on, process=work, turn=lambda: turns.append(work.done[-1:]))
+    worker = Worker('test', on, process=work, turn=lambda: turns.append(1))
     worker.start()
     for number in range(3):
         worker.put(number)
     assert work.began.wait(PATIENCE_S)
     waits = worker.call(list)
     assert not worker.stop(0.01)    # the first item takes longer
+    before = len(turns)
     work.go.set()
     assert worker.stop(PATIENCE_S)
-    assert work.done == [0] and not turns
+    assert work.done == [0] and len(turns) == before
     with pytest.raises(CancelledError):
         waits.result(PATIENCE_S)
+
+
+def test_nothing_is_done_between_the_end_and_the_return_of_a_wait():
+    turns, go, waits = [], threading.Event(), threading.Event()
+
+    def wait():
+        waits.set()
+        assert go.wait(PATIENCE_S)
+    worker = Worker('test', on, turn=lambda: turns.append(1), wait=wait, wake=lambda: None)
+    worker.start()
+    assert waits.wait(PATIENCE_S)
+    assert not worker.stop(0.01)
+    go.set()
+    assert worker.stop(PATIENCE_S)
+    assert not turns
 
 
 @pytest.mark.parametrize('started', [True, False])

@@ -25,7 +25,7 @@ class Worker(Generic[T]):
     Process in one thread what other threads put into a queue.
 
     ``put`` never waits. The thread waits for an item, a call, ``wake`` or the end of the period;
-    then it processes what waits, and calls ``turn``.
+    then it serves the calls, calls ``turn``, and processes the items that wait.
 
     :param name: name of the thread.
     :param failed: called in the thread with an error of ``process`` or ``turn``; returns whether
@@ -164,6 +164,8 @@ class Worker(Generic[T]):
                 self._wait()
             self._turned_s = time.monotonic()
             self._serve_calls()
+            if not self._closed or self._queue:
+                self._turn()
             # Only what waits now, so that the next turn is not late.
             for _ in range(len(self._queue)):
                 with self._lock:
@@ -173,8 +175,6 @@ class Worker(Generic[T]):
                 if self._process is not None:
                     self._process(item)
                 self._serve_calls()
-            if not self._closed or self._queue:
-                self._turn()
         except Exception as error:
             self.wake()    # for the items behind it
             return self._failed(error)

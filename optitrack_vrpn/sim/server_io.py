@@ -3,11 +3,9 @@
 """A server that streams a scenario like Motive, by one protocol or several, in one thread."""
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
-import contextlib
+from concurrent.futures import CancelledError
 from dataclasses import replace
 import logging
-import queue
 import selectors
 import socket
 import threading
@@ -17,6 +15,7 @@ from typing import Any, Optional, Protocol, TypeVar
 
 from optitrack_vrpn.core.errors import TransportError
 from optitrack_vrpn.core.units import NS_PER_MS, NS_PER_S
+from optitrack_vrpn.core.worker_io import Worker
 from optitrack_vrpn.drivers.table import load, SOURCES
 from optitrack_vrpn.sim.acceptor_io import forget, raw_clock_ns
 from optitrack_vrpn.sim.impairments import ImpairedLink
@@ -88,13 +87,11 @@ class MotiveSimServer:
         self.world = World(self.scenario, live)
         self.counters = SimCounters()
         self.finished = threading.Event()
-        self.failure: Optional[BaseException] = None
+        self.failure: Optional[Exception] = None
         self.stream = SimStream(self.scenario)
         self._paced = paced
         self._paused = False
-        self._running = False
-        self._thread: Optional[threading.Thread] = None
-        self._commands: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._worker: Optional[Worker[None]] = None
         self._changed = threading.Condition()
         self._selector: selectors.BaseSelector
         self._wake: tuple[socket.socket, socket.socket]
@@ -138,6 +135,10 @@ class MotiveSimServer:
         """Return the stamp of frame 0; a stamp minus this is a time of the scenario."""
         return self.stream.base_ns
 
+    @property
+    def _runs(self) -> bool:
+        return self._worker is not None and self._worker.running
+
     def time_at(self, raw_ns: int) -> float:
         """
         Return the time of the scenario (s), which ``World.truth`` takes.
@@ -158,7 +159,7 @@ class MotiveSimServer:
         :raises TransportError: if the address or port is not available.
         :raises ConfigurationError: if a protocol cannot carry the bodies.
         """
-        if self._thread is not None:
+        if self._worker is not None:
             raise TransportError('the simulated Motive is already started')
         self._selector = selectors.DefaultSelector()
         self._wake = socket.socketpair()
@@ -178,19 +179,17 @@ class MotiveSimServer:
             raise
         self.stream.start(raw_clock_ns(), time.time_ns())
         self._check()
-        self._running = True
         self.finished.clear()
-        self._thread = threading.Thread(target=self._run, name='motive_sim', daemon=True)
-        self._thread.start()
+        self._worker = Worker('motive_sim', self._failed, turn=self._act, end=self._leave,
+                              wait=self._wait, wake=self._poke)
+        self._worker.start()
         return self
 
     def stop(self) -> None:
         """Close all sockets and stop the thread; idempotent."""
-        thread, self._thread = self._thread, None
-        if thread is not None:
-            self._running = False
-            self._poke()
-            thread.join()
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            worker.stop()
 
     def __enter__(self) -> 'MotiveSimServer':
         return self.start()
@@ -252,30 +251,19 @@ class MotiveSimServer:
         self.call(lambda: self._go_down(downtime))
         with self._changed:
             if not self._changed.wait_for(
-                    lambda: self.counters.restarts > before or not self._running,
+                    lambda: self.counters.restarts > before or not self._runs,
                     downtime + 10.0):
                 raise TransportError(f'cannot listen again: {self.addresses}')
 
     def call(self, action: Callable[[], _T]) -> _T:
         """Run something on the server's thread and wait for its result."""
-        if threading.current_thread() is self._thread:
-            return action()
-        future: Future[_T] = Future()
-
-        def run() -> None:
-            try:
-                if not self._running:
-                    raise TransportError('the simulated Motive is not running')
-                future.set_result(action())
-            except BaseException as error:
-                future.set_exception(error)
-
-        self._commands.put(run)
-        if self._running:
-            self._poke()
-        else:    # the thread has ended, perhaps before it saw the command
-            self._run_commands()
-        return future.result(timeout=30.0)
+        worker = self._worker
+        try:
+            if worker is not None:
+                return worker.call(action).result(timeout=30.0)
+        except CancelledError:
+            pass
+        raise TransportError('the simulated Motive is not running')
 
     def set_network(self, network: Network) -> None:
         """Change the simulated network of the clients that are connected."""
@@ -287,21 +275,8 @@ class MotiveSimServer:
 
     # -- the thread ----------------------------------------------------------------------------
 
-    def _run(self) -> None:
-        try:
-            while self._running:
-                self._turn()
-        except BaseException as error:  # a bug: log it and store it in ``failure``
-            self.failure = error
-            _LOG.exception('the simulated Motive failed')
-        finally:
-            self._running = False
-            self._close()
-            self._run_commands()
-            self.finished.set()
-
-    def _turn(self) -> None:
-        """Wait for the next event or deadline, and process it."""
+    def _wait(self) -> None:
+        """Wait for the next deadline, and process events."""
         rest_ns = self._next_due_ns() - raw_clock_ns()
         # Selectors count in milliseconds; the rest is a sleep with microsecond resolution.
         events = self._selector.select(max(rest_ns // NS_PER_MS, 0) * 1e-3)
@@ -309,12 +284,22 @@ class MotiveSimServer:
             # One event may have closed the socket of the next.
             if key.fileobj.fileno() >= 0:  # type: ignore[union-attr]
                 key.data(mask)
-        self._run_commands()
         rest_ns = self._next_due_ns() - raw_clock_ns()
         if not events and 0 < rest_ns < NS_PER_MS:
             time.sleep(rest_ns * 1e-9)
+
+    def _act(self) -> None:
         self._send_due_frames()
         self._timers.run(raw_clock_ns())
+
+    def _failed(self, error: Exception) -> bool:
+        self.failure = error    # a bug
+        _LOG.exception('the simulated Motive failed')
+        return False
+
+    def _leave(self) -> None:
+        self._close()
+        self.finished.set()
 
     def _check(self) -> None:
         now_ns = raw_clock_ns()
@@ -327,11 +312,6 @@ class MotiveSimServer:
         due_ns = self._timers.next_ns
         assert due_ns is not None    # that of the next check
         return min(due_ns, self.stream.due_ns) if self._streaming else due_ns
-
-    def _run_commands(self) -> None:
-        with contextlib.suppress(queue.Empty):
-            while True:
-                self._commands.get_nowait()()
 
     def _poke(self) -> None:
         try:

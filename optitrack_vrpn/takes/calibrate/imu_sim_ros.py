@@ -3,13 +3,13 @@
 """A simulated IMU on the first body of a simulated Motive, as sensor_msgs/Imu."""
 
 from functools import partial
-import threading
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.units import NS_PER_S
+from optitrack_vrpn.core.worker_io import Worker
 from optitrack_vrpn.sim.imu import ImuModel, SimulatedImu
 from optitrack_vrpn.sim.scenario_io import Scenario
 from optitrack_vrpn.sim.server_io import MotiveSimServer
@@ -39,12 +39,12 @@ class ImuSim(Node):
         self, scenario: Scenario, model: ImuModel, topic: str = 'imu/data_raw',
         node_name: str = 'imu_sim', **kwargs: Any,
     ) -> None:
-        super().__init__(node_name, **kwargs)
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name='imu', daemon=True)
         if not scenario.bodies:
             raise ConfigurationError('imu_sim: the scenario has no body for the IMU')
         self.server = MotiveSimServer(scenario)
+        self._worker: Worker[None] = Worker(
+            'imu', self._failed, turn=self.publish_due, period_s=_PERIOD_S, end=self.server.stop)
+        super().__init__(node_name, **kwargs)
         self._publisher = self.create_publisher(Imu, topic, IMU_QOS)
         self.topic = self._publisher.topic_name
         self._scenario, self._model, self._next = scenario, model, 0
@@ -59,27 +59,22 @@ class ImuSim(Node):
             model.accelerometer_noise**2 * model.rate] * 3
         self.server.start()
         self.get_logger().warning('this IMU is simulated')
-        self._thread.start()
+        self._worker.start()
 
     def destroy_node(self) -> None:
         """Stop the IMU and the simulated Motive."""
-        self._ended.set()
-        if self._thread.is_alive():
-            self._thread.join()
-            self.server.stop()
+        self._worker.stop()
         super().destroy_node()
 
-    def _run(self) -> None:
-        while not self._ended.wait(_PERIOD_S) and not self.server.finished.is_set():
-            try:
-                self.publish_due()
-            except Exception:
-                if self.context.ok():    # else ROS shut down before this node, as on Ctrl-C
-                    raise
-                return
+    def _failed(self, error: Exception) -> bool:
+        if self.context.ok():    # else ROS shut down before this node, as on Ctrl-C
+            self.get_logger().error(f'the simulated IMU has ended: {error!r}')
+        return False
 
     def publish_due(self) -> None:
-        """Publish the samples that are due by now."""
+        """Publish the samples that are due by now, until the scenario has ended."""
+        if self.server.finished.is_set():
+            return
         raw_ns = HostClock.now_ns()
         host_ns = raw_ns + HostClock.host_minus_arrival_ns()
         now = self.server.time_at(raw_ns)

@@ -15,6 +15,7 @@ import threading
 import time
 from typing import Any, Optional
 
+from optitrack_vrpn.core.worker_io import Worker
 from optitrack_vrpn.node.base.node_parts import PolledGroup
 from optitrack_vrpn.takes.cdr import definition
 from optitrack_vrpn.takes.mcap_format import Message
@@ -85,9 +86,9 @@ class Intake:
         self.loss_times = LossTimes()
         self.fault = ''
         self._definitions: dict[str, str] = {}
-        self._running = True
-        self._thread = threading.Thread(target=self._run, name='intake', daemon=True)
-        self._thread.start()
+        self._worker: Worker[None] = Worker(
+            'intake', self._failed, turn=self._turn, period_s=_TURN_S)
+        self._worker.start()
 
     @property
     def readers(self) -> list[IntakeReader]:
@@ -202,21 +203,16 @@ class Intake:
 
     def close(self) -> None:
         """Stop the thread and destroy the subscriptions."""
-        self._running = False
-        self._thread.join(10.0)
+        self._worker.stop(10.0)
         for reader in self.readers:
             self._node.destroy_subscription(reader.subscription)
         with self._lock:
             self._readers.clear()
 
-    def _run(self) -> None:
-        try:
-            while self._running:
-                began = time.monotonic()
-                self._turn()
-                time.sleep(max(_TURN_S - (time.monotonic() - began), 0.0005))
-        except Exception as error:    # each layer of the middleware has its own errors
-            self.fault = f'messages can no longer be received: {error!r}'
+    def _failed(self, error: Exception) -> bool:
+        # Each layer of the middleware has its own errors.
+        self.fault = f'messages can no longer be received: {error!r}'
+        return False
 
     def _turn(self) -> None:
         """Read what waits in all readers, and pass it on."""

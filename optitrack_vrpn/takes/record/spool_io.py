@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-A thread that writes data of other threads to a file, with a bounded queue.
+A thread that writes data of other threads to a file.
 
 ``put`` never waits for the disk: items for a full queue are counted and dropped. The thread stops
 if the disk is nearly full or fails.
@@ -9,15 +9,14 @@ if the disk is nearly full or fails.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Mapping
 import os
 from pathlib import Path
-import threading
 import time
 from typing import NamedTuple, Optional
 
 from optitrack_vrpn.core.names import counted
+from optitrack_vrpn.core.worker_io import Worker
 from optitrack_vrpn.takes.record.bag_io import BagWriter, Item, NewTopic
 
 #: Chosen: maximum amount of waiting data (bytes): ten seconds of 50 bodies at 240 Hz.
@@ -52,6 +51,10 @@ class SpoolStatus(NamedTuple):
     stopped: str
 
 
+class DiskFullError(OSError):
+    """The disk has less space than the recording keeps free."""
+
+
 class Spool:
     """
     Write messages and topics in a thread.
@@ -71,41 +74,32 @@ class Spool:
     ) -> None:
         self._writer = writer
         self._notes = notes
-        self._max_waiting, self._min_free = max_waiting, min_free
+        self._min_free = min_free
         self._free_bytes = free_bytes or (lambda: _free(folder))
-        #: Items of one call of ``put``, with their size (bytes).
-        self._queue: deque[tuple[list[Item], int]] = deque()
-        self._lock = threading.Lock()
-        self._waiting = self._dropped = 0
         self._free = -1
+        self._looked_ns, self._synced_ns = 0, time.monotonic_ns()
+        #: Why the thread has stopped, and how many messages the queue had dropped until then:
+        #: the disk was too slow for them, not for those that come later.
         self._stopped = ''
-        self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._run, name='recorder', daemon=True)
+        self._too_slow = 0
+        self._worker: Worker[list[Item]] = Worker(
+            'recorder', self._failed, process=self._write, turn=self._look_after,
+            period_s=_TURN_S, limit=max_waiting, end=self._close)
 
     def start(self) -> None:
         """Start to write."""
-        self._thread.start()
+        self._worker.start()
 
     def put(self, items: list[Item]) -> None:
-        """
-        Queue items, from any thread; if the queue is full, count and drop all of them.
-
-        Items of any size fit into a queue that is not full: they are in memory anyway.
-        """
-        total = sum(map(_size, items))
-        with self._lock:
-            if self._waiting >= self._max_waiting or self._stopped or self._ending.is_set():
-                self._dropped += len(items)
-            elif items:
-                self._queue.append((items, total))
-                self._waiting += total
+        """Queue items, from any thread; if the queue is full, count and drop all of them."""
+        if items:
+            self._worker.put(items, sum(map(_size, items)), len(items), wake=False)
 
     def status(self) -> SpoolStatus:
         """Return the state of the recording, from any thread."""
-        with self._lock:
-            return SpoolStatus(
-                self._writer.messages, self._writer.size, self._dropped, self._waiting,
-                self._free, self._stopped)
+        return SpoolStatus(
+            self._writer.messages, self._writer.size, self._worker.dropped, self._worker.waiting,
+            self._free, self._stopped)
 
     def stop(self, patience_s: float = 30.0) -> str:
         """
@@ -114,75 +108,65 @@ class Spool:
         :param patience_s: timeout for the disk (s).
         :returns: what went wrong, including dropped messages; '' if nothing did.
         """
-        self._ending.set()
-        self._thread.join(patience_s)
-        if self._thread.is_alive():
+        if not self._worker.stop(patience_s, finish=True):
             return (f'the disk did not accept the rest within {patience_s:g} s; the file is not '
                     f'closed: {self._writer.remedy}')
-        lost = (f'{counted(self._dropped, "message")} dropped because the disk was too slow'
-                if self._dropped and not self._stopped else '')
-        return self._stopped or lost
+        dropped = self._worker.dropped
+        return self._stopped or (
+            f'{counted(dropped, "message")} dropped because the disk was too slow'
+            if dropped else '')
 
     # -- the thread ----------------------------------------------------------------------------
 
-    def _run(self) -> None:
-        try:
-            problem = self._write_all()
-        except OSError as error:
-            problem = f'the file cannot be written: {error.strerror or error}'
-        except Exception as error:    # a bug must not end the thread without a report
-            problem = f'bug while writing: {error!r}'
-        # If the thread stops early, it closes the file at once, while there is space.
-        with self._lock:
-            # The disk was too slow for the messages before, not for those that come now.
-            self._stopped, dropped = problem, self._dropped
-            self._dropped += sum(len(items) for items, _ in self._queue)
-            self._queue.clear()
-            self._waiting = 0
+    def _write(self, items: list[Item]) -> None:
+        now_ns = time.monotonic_ns()
+        for item in items:
+            self._writer.write(item, now_ns)
+
+    def _look_after(self) -> None:
+        """
+        Check the disk, and end what is old enough.
+
+        :raises DiskFullError: if the disk is nearly full.
+        """
+        now_ns = time.monotonic_ns()
+        if now_ns - self._looked_ns >= _CHECK_NS:
+            self._looked_ns = now_ns
+            self._free = self._free_bytes()
+            if 0 <= self._free < self._min_free:
+                raise DiskFullError(
+                    f'the disk is nearly full: {self._free / 1e6:.0f} MB are free, and the '
+                    f'recording keeps {self._min_free / 1e6:.0f} MB free')
+        self._writer.tick(now_ns)
+        if now_ns - self._synced_ns >= _SYNC_NS:
+            self._synced_ns = now_ns
+            self._writer.sync()
+
+    def _failed(self, error: Exception) -> bool:
+        """Stop, so that the file is closed while there is space."""
+        if isinstance(error, DiskFullError):
+            self._stopped = str(error)
+        elif isinstance(error, OSError):
+            self._stopped = f'the file cannot be written: {error.strerror or error}'
+        else:
+            self._stopped = f'bug while writing: {error!r}'
+        self._too_slow = self._worker.dropped
+        return False
+
+    def _close(self) -> None:
         try:
             notes = dict(self._notes())
             if self._stopped:
                 notes['stopped'] = self._stopped
+            dropped = self._too_slow if self._stopped else self._worker.dropped
             if dropped:
                 notes['dropped'] = str(dropped)
             self._writer.close(notes)
-        except Exception as error:    # as above
+        except Exception as error:    # a bug must not end the thread without a report
             reason = getattr(error, 'strerror', None) or error
             self._stopped = '; '.join(filter(None, (
                 self._stopped,
                 f'the file could not be closed ({reason}): {self._writer.remedy}')))
-
-    def _write_all(self) -> str:
-        """Write until the end; return the reason why it ends early, or ''."""
-        looked_ns, synced_ns, write = 0, time.monotonic_ns(), self._writer.write
-        while True:
-            ending = self._ending.is_set()
-            now_ns = time.monotonic_ns()
-            if now_ns - looked_ns >= _CHECK_NS:
-                looked_ns = now_ns
-                self._free = self._free_bytes()
-                if 0 <= self._free < self._min_free:
-                    return (f'the disk is nearly full: {self._free / 1e6:.0f} MB are free, and '
-                            f'the recording keeps {self._min_free / 1e6:.0f} MB free')
-            batch = self._take()
-            for item in batch:
-                write(item, now_ns)
-            self._writer.tick(now_ns)
-            if now_ns - synced_ns >= _SYNC_NS:
-                synced_ns = now_ns
-                self._writer.sync()
-            if not batch:
-                if ending:
-                    return ''
-                self._ending.wait(_TURN_S)
-
-    def _take(self) -> list[Item]:
-        with self._lock:
-            if not self._queue:
-                return []
-            batch, size = self._queue.popleft()
-            self._waiting -= size
-        return batch
 
 
 def _size(item: Item) -> int:
