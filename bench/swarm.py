@@ -26,7 +26,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[len(sys.path):] = [str(ROOT), str(ROOT / 'bench')]
 import numpy as np  # noqa: E402
-from optitrack_vrpn.sim.demo.child_io import addresses_of, start_tool, texts_of  # noqa: E402
+from optitrack_vrpn.cli.child_io import addresses_of, start_tool, texts_of  # noqa: E402
 import swarm_figures as figures  # noqa: E402
 from swarm_network import (  # noqa: E402
     Air, Bridge, GROUND, make_ground, NoNetwork, own_namespace, Robot)

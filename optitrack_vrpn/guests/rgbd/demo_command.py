@@ -25,7 +25,8 @@ from optitrack_vrpn.core.errors import ConfigurationError, TransportError
 from optitrack_vrpn.guests.rgbd.demo_view import HEAD, line, MOST_ERROR, mount_error, summary
 from optitrack_vrpn.guests.rgbd.room import TRAJECTORIES
 from optitrack_vrpn.guests.rgbd.settings import SimSettings
-from optitrack_vrpn.sim.demo.child_io import addresses_of, Child, isolated, start_tool
+from optitrack_vrpn.cli.child_io import addresses_of, Child, start_tool
+from optitrack_vrpn.sim.demo.isolation_io import isolated
 
 BODY = 'Camera'
 POSE_TOPIC, ODOMETRY_TOPIC = f'/{BODY}/pose', '/vo'

@@ -30,8 +30,9 @@ from optitrack_vrpn.drivers.table import own_port, port_parameter, SOURCES
 from optitrack_vrpn.node.graph.domain_io import DOMAINS
 from optitrack_vrpn.sim import command as sim_command
 from optitrack_vrpn.sim.command import scenario_from_arguments
-from optitrack_vrpn.sim.demo.child_io import (
-    addresses_of, Child, display_file, isolated, start_program, start_tool, texts_of)
+from optitrack_vrpn.cli.child_io import (
+    addresses_of, Child, start_program, start_tool, texts_of)
+from optitrack_vrpn.sim.demo.isolation_io import display_file, isolated
 from optitrack_vrpn.sim.demo.table import body_names, missing, NAMES, table
 from optitrack_vrpn.sim.scenario_io import BOTH, both, MAX_BODIES
 from optitrack_vrpn.sim.server_io import MotiveSimServer

@@ -13,14 +13,17 @@ import math
 import os
 from pathlib import Path
 import sys
+import tempfile
 import time
-from typing import Any, Optional
+from typing import Any, IO, Optional
 
-from optitrack_vrpn.cli.signals_io import with_parent
+from optitrack_vrpn.cli.child_io import Child, start_program
 from optitrack_vrpn.core.names import printable
 
 #: Chosen: longest time for a report (s): one of 2 h of 20 bodies takes two minutes.
 _REPORT_S = 900.0
+#: Chosen: period of the check whether it has ended (s).
+_TURN_S = 0.1
 #: Chosen: takes that the page lists, and period of reading the folder (s).
 _MOST, _LOOK_S = 50, 1.0
 #: What the page gets of a take.
@@ -66,27 +69,35 @@ class Takes:
         page = folder / 'report.html'
         async with self._reporting:    # one at a time: it takes a core
             if not page.is_file():
-                # A session of its own: Ctrl-C in the terminal reaches this process alone. The
-                # report ends with the thread that starts it: the main thread.
-                process = await asyncio.create_subprocess_exec(
-                    'nice', '-n', '10', sys.executable, '-m', 'optitrack_vrpn', 'report',
-                    str(folder), '--json', '-o', str(page), stdin=asyncio.subprocess.DEVNULL,
-                    stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-                    env=dict(with_parent(os.environ)), start_new_session=True)
-                try:
-                    output, errors = await asyncio.wait_for(process.communicate(), _REPORT_S)
-                except (asyncio.TimeoutError, asyncio.CancelledError):
-                    process.kill()
-                    raise
-                if process.returncode:
+                with tempfile.TemporaryFile() as file:
+                    code, errors = await self._assess(folder, page, file)
+                    output = os.pread(file.fileno(), 1 << 24, 0)
+                if code:
                     output = json.dumps({'severity': 'error', 'verdict': (
-                        f'cannot be assessed: {errors.decode(errors="replace").strip()[-200:]}'),
+                        f'cannot be assessed: {errors.strip()[-200:]}'),
                         'duration_s': None}).encode()
                 with contextlib.suppress(OSError):
                     (folder / _VERDICT).write_bytes(output)
         self._due = -math.inf
         self._changed()
         return page if page.is_file() else None
+
+    async def _assess(self, folder: Path, page: Path, output: IO[bytes]) -> tuple[int, str]:
+        """Run a report; return its exit code and its errors."""
+        children: list[Child] = []
+        end = time.monotonic() + _REPORT_S
+        try:
+            child = start_program([
+                'nice', '-n', '10', sys.executable, '-m', 'optitrack_vrpn', 'report',
+                str(folder), '--json', '-o', str(page)], children, output)
+            while child.process.poll() is None and time.monotonic() < end:
+                await asyncio.sleep(_TURN_S)
+            code = child.process.poll()
+            return (1, f'it takes more than {_REPORT_S:g} s') if code is None else (
+                code, child.text())
+        finally:
+            for child in children:
+                child.stop(0.5)
 
     def update(self, recording: bool, now: float) -> None:
         """
