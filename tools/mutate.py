@@ -66,8 +66,7 @@ ROWS = (
     ('core/worker_io.py', 'return self._failed(error)', 'self._failed(error)', WORKER),
     ('core/worker_io.py', 'self.wake()    # for the items behind it', 'pass', WORKER),
     # Calls do not wait for the items; nobody waits for a call to a thread that has ended.
-    ('core/worker_io.py', '            self._serve_calls()\n            if not', '            if not',
-     WORKER),
+    ('core/worker_io.py', 'self._serve_calls()\n            if not', 'if not', WORKER),
     ('core/worker_io.py', '            future.cancel()\n        self._end', '            pass\n'
      '        self._end', WORKER),
     # Nothing is done after ``stop`` unless the items are to be finished.
