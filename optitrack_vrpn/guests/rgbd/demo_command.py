@@ -18,6 +18,7 @@ from typing import Optional, Sequence
 import numpy as np
 from numpy.typing import NDArray
 from optitrack_vrpn.cli.arguments import duration, hertz, new_file, Parser
+from optitrack_vrpn.cli.child_io import addresses_of, Child, start_tool
 from optitrack_vrpn.cli.command_io import command, loading
 from optitrack_vrpn.cli.files_io import add_force, check_output, whole_file
 from optitrack_vrpn.cli.terminal_io import Screen
@@ -25,7 +26,6 @@ from optitrack_vrpn.core.errors import ConfigurationError, TransportError
 from optitrack_vrpn.guests.rgbd.demo_view import HEAD, line, MOST_ERROR, mount_error, summary
 from optitrack_vrpn.guests.rgbd.room import TRAJECTORIES
 from optitrack_vrpn.guests.rgbd.settings import SimSettings
-from optitrack_vrpn.cli.child_io import addresses_of, Child, start_tool
 from optitrack_vrpn.sim.demo.isolation_io import isolated
 
 BODY = 'Camera'

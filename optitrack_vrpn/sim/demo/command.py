@@ -20,6 +20,8 @@ import time
 from typing import Mapping, Optional, Sequence, TYPE_CHECKING
 
 from optitrack_vrpn.cli.arguments import duration, hertz, Parser, server_address, whole
+from optitrack_vrpn.cli.child_io import (
+    addresses_of, Child, start_program, start_tool, texts_of)
 from optitrack_vrpn.cli.command_io import command, loading
 from optitrack_vrpn.cli.signals_io import end_with_parent
 from optitrack_vrpn.cli.terminal_io import Screen
@@ -30,8 +32,6 @@ from optitrack_vrpn.drivers.table import own_port, port_parameter, SOURCES
 from optitrack_vrpn.node.graph.domain_io import DOMAINS
 from optitrack_vrpn.sim import command as sim_command
 from optitrack_vrpn.sim.command import scenario_from_arguments
-from optitrack_vrpn.cli.child_io import (
-    addresses_of, Child, start_program, start_tool, texts_of)
 from optitrack_vrpn.sim.demo.isolation_io import display_file, isolated
 from optitrack_vrpn.sim.demo.table import body_names, missing, NAMES, table
 from optitrack_vrpn.sim.scenario_io import BOTH, both, MAX_BODIES
