@@ -65,12 +65,6 @@ def independent(name):
     return importlib.import_module(name) if made else pytest.importorskip(name)
 
 
-def slow_after(count, rows):
-    """Mark the rows of a parametrised test after the first ones as slow."""
-    return [pytest.param(*row, marks=pytest.mark.slow) if index >= count else row
-            for index, row in enumerate(rows)]
-
-
 def children_of(parent):
     """List the processes that a process has started."""
     found = []

@@ -24,9 +24,6 @@ def load():
 
 
 bench = load()
-PASSIVE = BodyConfig(
-    acquire_frames=1, stale_frames=0, frozen_after_s=0, detect_zeroed=False, max_speed=0,
-    max_angular_rate=0, max_turn=0)
 
 
 @pytest.mark.parametrize('case', bench.CASES, ids=[case.name for case in bench.CASES])
@@ -39,18 +36,6 @@ def test_no_bad_pose_goes_out_and_few_good_ones_are_withheld(case):
     unseen = case.length_s > 0.1 and 'wand' in case.hits and case.name.startswith(
         ('silent', 'frozen', 'zeroed', 'teleport', 'label', 'two bodies exchange names, 0.5'))
     assert max(outcome.withheld, default=0) < (103 if unseen else BodyConfig().acquire_frames)
-
-
-@pytest.mark.parametrize('case', [c for c in bench.CASES if 'flip' in c.name
-                                  or 'teleport' in c.name or 'zeroed' in c.name
-                                  or 'exchange' in c.name or 'frozen' in c.name],
-                         ids=lambda case: case.name)
-def test_the_faults_are_faults(case, monkeypatch):
-    """With every check off the same poses do go out: the table counts what it should."""
-    monkeypatch.setattr(bench.swap, 'find_swap', lambda *_: None)
-    outcome = bench.run(case, 100.0, PASSIVE)
-    assert outcome.bad_sent > 0
-    assert outcome.bad_out >= 0.9 * outcome.bad_sent or 'zero attitude' in case.name
 
 
 def rows(marker):

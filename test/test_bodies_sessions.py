@@ -32,7 +32,6 @@ import pytest
 
 #: jump_accept_s, and m frames at the lowest rate.
 BOUND_S = 2.0 + 3 / 50
-FLIPPED = math.radians(50.0)
 #: Symmetries of bodies: axis, and angle (degrees) of the smallest flip.
 SYMMETRIES = (((0, 0, 1), 180), ((1, 0, 0), 180), ((0, 0, 1), 90), ((1, 1, 1), 120))
 FAULTS = ('flipped', 'occluded', 'flipped', 'frozen', 'zeroed', 'infinite', 'outlier', 'labelled',

@@ -83,7 +83,17 @@ def test_a_wrong_option_is_one_line(name, monkeypatch, capsys):
     ('report take --rpe-seconds -1', '--rpe-seconds'), ('report take --max-offset nan', 'nan'),
     ("record -o x --topic ''", 'contains an empty pattern'),
     ('record -o x --bodies a,,b', 'contains an empty pattern'),
-    ('report', 'required: ')])
+    ('report', 'required: '),
+    ('topics /x --wait -1', 'above 0'),
+    ('demo --server host:65536', "'65536' is not allowed"),
+    ('demo --server ::1', 'IPv6'), ('demo --server ""', 'HOST:PORT'),
+    ('demo --seconds nan', "'nan' is not"),
+    ('demo --bodies 0', "'0' is not allowed; allowed is 1 to 500"),
+    ('rgbd_demo -o no/such.html', 'there is no folder no'),
+    ('demo --server 10.0.0.1 --bodies 2', 'omit it or --server'),
+    ('doctor --no-ros', '--server'), ('doctor --server "a b"', 'a b'),
+    ('doctor --server x --lift up', '--lift'),
+    ('mocap_control start moc --namespace "/a b"', "'/a b' is not a namespace")])
 def test_a_wrong_word_is_one_line_with_what_is_allowed(line, said, monkeypatch, capsys):
     code, out, err = run_here(shlex.split(line), monkeypatch, capsys)
     assert (code, out, err.count('\n')) == (64, '', 1) and said in err, err

@@ -13,8 +13,7 @@ import time
 from control_graph import (
     ACK_START, ACK_STOP, CONTROL, Controller, INFO, LATCHED, old_messages, START, STOP, Systems,
     Tool)
-from lifecycle_msgs.msg import Transition
-from lifecycle_msgs.srv import ChangeState, GetState
+from lifecycle_msgs.srv import GetState
 from mocap4r2_control_msgs.msg import Control, MocapInfo
 import pytest
 from rcl_interfaces.srv import SetParameters
@@ -199,13 +198,3 @@ def test_a_failed_activation_is_not_acknowledged_and_its_reason_logged(
     controller.obeyed(START, 'bad')
     assert controller.spin_until(lambda: 'no disk' in systems.log('bad'))
     controller.bring('/bad', 'unconfigured')
-
-
-def test_a_transition_that_does_not_fit_is_refused_and_ends_nothing(systems, controller):
-    request = ChangeState.Request(transition=Transition(id=Transition.TRANSITION_ACTIVATE))
-    controller.bring(CAM_1, 'active')
-    assert not controller.call(ChangeState, '/cam_1/change_state', request).success
-    request.transition.id = 99
-    assert not controller.call(ChangeState, '/cam_1/change_state', request).success
-    assert controller.state(CAM_1) == 'active'
-    assert systems.running('cam_1')

@@ -4,7 +4,6 @@
 
 from collections import Counter
 import math
-import random
 
 from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.node.receiver import publish_samples
@@ -161,17 +160,6 @@ def test_poses_of_a_backlog_at_the_beginning_are_counted():
 def test_poses_before_the_topics_are_made_are_counted():
     node = Node(PipelineConfig(), topics=False)
     assert run(node, (0, 100))[Disposition.NO_TOPICS] == 98
-
-
-def test_randomly_shed_frames_are_counted():
-    node = Node(PipelineConfig())
-    draw = random.Random(1)
-    for frame in range(3000):
-        node.now += 10 * MS
-        node.receive([report('a', frame), report('b', frame)],
-                     60 * MS + draw.randrange(20 * MS) if frame > 500 else 0)
-    node.check()
-    assert node.pipeline.dropped['shed'] > 1000
 
 
 def test_of_poses_that_arrive_together_the_newest_has_the_stamp_of_the_arrival():

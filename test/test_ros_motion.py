@@ -2,10 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Odometry, twist, acceleration, covariance and status as a subscriber receives them."""
 
-import sys
 import time
 
-from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import AccelStamped, PoseWithCovarianceStamped, TwistStamped
 from nav_msgs.msg import Odometry
 import numpy as np
@@ -87,19 +86,6 @@ def test_velocities_reach_subscribers_in_the_right_axes(
         vector(accel.accel.linear), ENU_FROM_MOTIVE @ truth.acceleration[0], atol=20 * accuracy)
 
 
-def test_covariance_of_a_resting_body_is_learned(world, node_of, user):
-    sim = world.motive([{'name': 'wand', 'motion': {'type': 'still'}}], rate=240,
-                       noise={'position_mm': 0.5, 'attitude_deg': 0.1})
-    node_of(sim, outputs=['pose_cov'])
-    topic = user.listen(PoseWithCovarianceStamped, '/wand/pose_cov', 1000)
-    topic.wait(300)
-    wait_until(lambda: steady(topic), 30.0, 'steady covariance')
-    deviations = np.sqrt(np.diag(
-        np.reshape(topic.messages(-1)[0].pose.covariance, (6, 6))))
-    np.testing.assert_allclose(deviations[:3], 0.5e-3, rtol=0.3)
-    np.testing.assert_allclose(deviations[3:], np.radians(0.1), rtol=0.3)
-
-
 def test_motion_without_subscribers_is_not_computed(world, node_of, observer):
     # A name of its own: the user of all tests still listens to that of other tests.
     here = node_of(world.motive(['alone']), outputs=['pose', 'odom'])
@@ -151,41 +137,3 @@ def test_published_is_what_has_left_this_node(node_of, motive, user):
     here.node.trigger_activate()
     wait_until(lambda: said('published') > 200, what='poses that go out')
     assert said('good') > said('published') + 200
-
-
-def test_diagnostics_of_natnet_name_connection_clock_and_bodies(node_of, motive, user):
-    """Those of VRPN are compared with their documentation in test_ros_diagnostics.py."""
-    node_of(motive, 'natnet')
-    topic = user.listen(DiagnosticArray, '/diagnostics', 10)
-
-    def complete():
-        return [message for message in topic.messages() if len(message.status) == 4
-                and message.status[0].level == DiagnosticStatus.OK]
-    status = {s.name: s for s in wait_until(complete, 30.0, 'all four')[-1].status}
-    assert set(status) == {
-        'optitrack_vrpn: connection', 'optitrack_vrpn: clock', 'optitrack_vrpn: frames',
-        'optitrack_vrpn: body wand'}
-    connection = status['optitrack_vrpn: connection']
-    keys = {v.key for v in connection.values}
-    assert {'most_datagrams_at_once', 'udp_lost', 'udp_reordered'} <= keys
-    if sys.platform.startswith('linux'):
-        assert {'unread_udp_bytes', 'dropped_unread'} <= keys
-        assert 'unread_tcp_bytes' not in keys
-    assert connection.hardware_id == f'127.0.0.1:{motive.port_of("natnet")}'
-    clock = {v.key: v.value for v in status['optitrack_vrpn: clock'].values}
-    assert {'offset_s', 'skew_ppm', 'uncertainty_us', 'epoch', 'mode',
-            'arrival_jitter_p99_us'} <= set(clock)
-
-
-def test_odometry_can_be_switched_on_while_the_node_is_active(node_of, motive, user):
-    here = node_of(motive)
-    wait_until(lambda: '/wand/pose' in user.topics(), what='the topic')
-    topic = user.listen(Odometry, '/wand/odom', 100)
-    assert user.set(outputs=['pose', 'odom']) == ''
-    topic.wait(10)
-    assert user.set(motion__position_noise=0.01) == ''
-    wait_until(lambda: topic.messages(-1)[0].pose.covariance[0] == pytest.approx(1e-4),
-               what='the new noise')
-    assert user.set(outputs=['pose']) == ''
-    wait_until(lambda: not topic.matched, what='the end of the topic')
-    assert here.failure is None

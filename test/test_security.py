@@ -15,8 +15,6 @@ from pipeline_kit import pose_report
 import pytest
 from server_kit import FakeServer
 from transport_kit import client, COOKIE, link, message, name, pose, POSE_TYPE_ID, stream
-
-ROOT = Path(__file__).resolve().parent.parent
 EVIL = '\x1b[2Jowned\r\n[INFO] all fine\u202e\x00\u0085'
 
 

@@ -215,11 +215,3 @@ def test_an_outage_loses_datagrams_and_holds_a_stream_until_it_ends():
     assert due == sorted(due)
     assert set(due[250:500]) == {2_000_000_000}
     assert due[500:] == [k * 4_000_000 for k in range(500, 1000)]
-
-
-def test_clients_have_networks_of_their_own_and_seeds_repeat_them():
-    network = Network(jitter_ms=1.0, loss=0.1)
-    assert arrivals(network, 100) == arrivals(network, 100)
-    assert arrivals(network, 100) != arrivals(network, 100, seed=2)
-    one, other = link_of(network), link_of(network, number=2)
-    assert [one.datagram(0) for _ in range(9)] != [other.datagram(0) for _ in range(9)]

@@ -25,10 +25,6 @@ def away(begin, end):
     return lambda t: (t < begin) | (t > end)
 
 
-def stepped(metres, at=5.0):
-    return lambda t: np.where(t > at, metres, 0.0)
-
-
 def changed(made, at_s, metres=0.0, degrees=0.0, gap_s=0.0, froze_s=0.0, back_s=np.inf):
     """Move and turn a body from a time on, unseen or frozen for a while before it."""
     path = made.trajectory

@@ -6,12 +6,10 @@ import importlib
 import importlib.util
 import os
 from pathlib import Path
-import shlex
 import signal
 import subprocess
 import sys
 
-from conftest import lacking
 from optitrack_vrpn.cli.command_io import command, loading
 from optitrack_vrpn.cli.rows_io import tools
 from optitrack_vrpn.core.errors import BackendUnavailableError, ConfigurationError, TransportError
@@ -123,27 +121,6 @@ def test_an_error_of_a_command_is_one_line_and_an_exit_code(raised, code, capsys
 
     assert main() == code
     assert capsys.readouterr().err == f'tool: {raised}\n'
-
-
-@pytest.mark.parametrize('line, said', [
-    ('topics /x --wait -1', 'above 0'),
-    ('demo --server host:65536', "'65536' is not allowed"),
-    ('demo --server ::1', 'IPv6'), ('demo --server ""', 'HOST:PORT'),
-    ('demo --seconds nan', "'nan' is not"),
-    ('demo --bodies 0', "'0' is not allowed; allowed is 1 to 500"),
-    ('rgbd_demo -o no/such.html', 'there is no folder no'),
-    ('demo --server 10.0.0.1 --bodies 2', 'omit it or --server'),
-    ('doctor --no-ros', '--server'), ('doctor --server "a b"', 'a b'),
-    ('doctor --server x --lift up', '--lift'),
-    ('mocap_control start moc --namespace "/a b"', "'/a b' is not a namespace")])
-def test_a_wrong_command_line_is_explained_before_anything_starts(
-        line, said, monkeypatch, capsys):
-    monkeypatch.setattr(sys, 'argv', shlex.split(line))
-    with pytest.raises(SystemExit) as end:
-        sys.exit(main_of(sys.argv[0])())
-    assert end.value.code == 64
-    out, err = capsys.readouterr()
-    assert not lacking(err, sys.argv[0], said) and not out
 
 
 @pytest.mark.ros

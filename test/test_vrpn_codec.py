@@ -115,9 +115,6 @@ def test_any_payload_gives_a_value_or_the_remote_error(data):
             pass
 
 
-finite = st.floats(allow_nan=False)
-
-
 def test_a_text_ends_at_its_first_nul_or_with_its_field():
     payload = codec.encode_text('frame 30', 1, 7)
     assert codec.decode_text(payload[:20] + b'\xffgarbage' * 10) == (1, 7, 'frame 30')
