@@ -20,7 +20,7 @@ COMPILED = [f'{PACKAGE}/{folder}/{name}.py' for folder, names in {
     'drivers': ('frames', 'loop_io', 'losses', 'sockets_io'),
     'drivers/vrpn': ('codec', 'connection', 'driver', 'frames'),
     'drivers/natnet': (
-        'codec', 'connection', 'driver', 'frames', 'layouts', 'messages', 'model_list',
+        'codec', 'commands', 'driver', 'frames', 'layouts', 'messages', 'model_list',
         'numbering', 'reports'),
     'stream/clock': ('difference', 'line', 'pace', 'round_trips', 'sender_clock', 'source'),
     'stream/motion': ('estimator', 'gains', 'kalman', 'lever_arm', 'rest'),

@@ -5,13 +5,71 @@
 import contextlib
 from dataclasses import replace
 
+from optitrack_vrpn.core.events import Event
 from optitrack_vrpn.drivers.config import ClientConfig, LinkConfig
+from optitrack_vrpn.drivers.driver import Deliver, Finish, Send, SendTimed
 from optitrack_vrpn.drivers.frames import Frame, RoundTrip
+from optitrack_vrpn.drivers.natnet import codec
+from optitrack_vrpn.drivers.natnet.driver import NatNetDriver
+from optitrack_vrpn.drivers.natnet.messages import ServerInfo
 from optitrack_vrpn.drivers.natnet.settings import NatNetConfig
 from optitrack_vrpn.drivers.table import make_source, source_settings, SourceOptions
 from optitrack_vrpn.sim.scenario_io import scenario_from_mapping
 from optitrack_vrpn.sim.server_io import MotiveSimServer
 from transport_kit import Recorder
+
+
+MOTIVE = ServerInfo('Motive', (3, 1, 0, 0), (4, 1), 10**7, 1511, False, '')
+
+
+class Talk:
+    """
+    The driver of a conversation without sockets, and what it did.
+
+    :param info: what the server answers to the greeting; None for no answer yet.
+    :ivar said: its texts for the user.
+    :ivar ended: why it ended the conversation.
+    :ivar passed: items and the times of their arrival (ns).
+    :ivar timed: what makes its requests for the time; ``due`` sends them.
+    """
+
+    def __init__(self, info=MOTIVE, **config):
+        self.driver = NatNetDriver(NatNetConfig(**config), 0)
+        self.said, self.ended, self.passed, self.timed = [], [], [], []
+        if info is not None:
+            self.receive(codec.encode_server_info(info), 0)
+
+    def _taken(self):
+        actions, self.driver.actions = self.driver.actions, []
+        self.said += [one for one in actions if isinstance(one, Event)]
+        self.ended += [one.reason for one in actions if isinstance(one, Finish)]
+        self.timed += [one.make for one in actions if isinstance(one, SendTimed)]
+        self.passed += [(item, one.arrival_ns) for one in actions if isinstance(one, Deliver)
+                        for item in one.items]
+        return [one.data for one in actions if isinstance(one, Send) and not one.port]
+
+    def receive(self, datagram, now_ns):
+        """Let a datagram arrive; give the items that are passed on."""
+        before = len(self.passed)
+        items = self.driver.feed('natnet/udp', memoryview(datagram), now_ns)
+        self._taken()
+        self.passed += [(item, now_ns) for item in items]
+        return [item for item, _ in self.passed[before:]]
+
+    def due(self, now_ns):
+        """Give the datagrams that are sent now, without those for the time."""
+        self.driver.due(now_ns)
+        return self._taken()
+
+    def echo(self, now_ns):
+        """Give the request for the time that is sent now; None if none is due."""
+        made = [make(now_ns) for make in self.timed]
+        self.timed = []
+        return made[0] if made else None
+
+    def end(self, now_ns=0):
+        self.driver.end(now_ns)
+        return self._taken()
 
 
 class Sink(Recorder):

@@ -13,9 +13,8 @@ from optitrack_vrpn.drivers.driver import (
     Connected, Deliver, Finish, Join, NEVER_NS, Send, SendTimed)
 from optitrack_vrpn.drivers.frames import Frame, RoundTrip
 from optitrack_vrpn.drivers.natnet import codec
-from optitrack_vrpn.drivers.natnet.connection import FIRST_ECHOES
 from optitrack_vrpn.drivers.natnet.definitions import encode_definitions
-from optitrack_vrpn.drivers.natnet.driver import NatNetDriver
+from optitrack_vrpn.drivers.natnet.driver import FIRST_ECHOES, NatNetDriver
 from optitrack_vrpn.drivers.natnet.frames import encode_frame
 from optitrack_vrpn.drivers.natnet.messages import (
     BodyDefinition, Definitions, MessageId, NatNetBody, NatNetFrame, ServerInfo)

@@ -7,10 +7,10 @@ import struct
 
 from natnet_kit import following, simulated
 from optitrack_vrpn.drivers.natnet import codec
-from optitrack_vrpn.drivers.natnet.connection import NatNetConnection
+from optitrack_vrpn.drivers.natnet.commands import Commands
 from optitrack_vrpn.drivers.natnet.definitions import encode_definitions
 from optitrack_vrpn.drivers.natnet.messages import (
-    BodyDefinition, Definitions, MessageId, Response, ServerInfo)
+    BodyDefinition, Definitions, MessageId)
 from optitrack_vrpn.drivers.sockets_io import broadcast_addresses, local_address
 import pytest
 from relay_kit import Relay
@@ -92,24 +92,20 @@ def test_the_simulator_states_its_analog_samples(plates, samples):
 
 
 def test_answers_that_come_1_2_s_late_belong_to_no_other_question():
-    second = 10**9
-    values = {'FrameRate': 120.0, 'UnitsToMillimeters': 1000.0, 'UpAxis': 1}
-    connection = NatNetConnection(0)
-    connection.receive(codec.encode_server_info(ServerInfo(
-        'Motive', (2, 1, 0, 0), (3, 1), 10**7, 1511, False, '')), 0)
-    for name in values:
-        connection.request(name)
+    second, names = 10**9, ['FrameRate', 'UnitsToMillimeters', 'UpAxis']
+    commands = Commands()
+    for name in names:
+        commands.request(name)
     answers, found = [], []
     for step in range(1_200):
         now = step * second // 50
-        for datagram in connection.due(now):
-            kind, payload = codec.decode_message(datagram)
-            if kind == MessageId.REQUEST:
-                answers.append((now + 12 * second // 10, values[codec.decode_request(payload)]))
+        assert not commands.give_up(now)
+        if (request := commands.due(now)) is not None:
+            answers.append((now + 12 * second // 10, codec.decode_request(
+                codec.decode_message(request)[1])))
         while answers and answers[0][0] <= now:
-            found += connection.receive(codec.encode_response(answers.pop(0)[1]), now)
-    assert [event.command for event in found if isinstance(event, Response)] == list(values)
-    for event in found:
-        value = codec.response_int(event.payload) if event.command == 'UpAxis' else (
-            codec.response_float(event.payload))
-        assert value == values[event.command]
+            _, asked = answers.pop(0)
+            command = commands.answered(now)
+            assert command in (None, asked)
+            found += [command] if command else []
+    assert found == names

@@ -6,13 +6,13 @@ import heapq
 import itertools
 import random
 
+from natnet_kit import Talk
+from optitrack_vrpn.drivers.frames import Frame
 from optitrack_vrpn.drivers.natnet import codec
-from optitrack_vrpn.drivers.natnet.connection import NatNetConnection
 from optitrack_vrpn.drivers.natnet.definitions import encode_definitions
 from optitrack_vrpn.drivers.natnet.frames import encode_frame
 from optitrack_vrpn.drivers.natnet.messages import (
-    BodyDefinition, Definitions, FRAME_MODELS_CHANGED, Held, MessageId, NatNetBody, NatNetFrame,
-    ServerInfo)
+    BodyDefinition, Definitions, FRAME_MODELS_CHANGED, MessageId, NatNetBody, NatNetFrame)
 import pytest
 
 MS = 1_000_000
@@ -43,23 +43,21 @@ class Lab:
         self.requests = 0
         self._number = self._frame_ns = 0
         self._queue, self._order = [], itertools.count()
-        self.connection = NatNetConnection(0)
-        self.connection.receive(codec.encode_server_info(ServerInfo(
-            'Motive', (3, 1, 0, 0), V, 10**7, 1511, False, '')), 0)
+        self.talk = Talk()
 
     def run(self, seconds):
         """Let time pass, with frames at the rate."""
         end = self.now + int(seconds * S)
         step = S // self.rate
         while self.now < end:
-            due_ns = self.connection.next_due_ns()
+            due_ns = self.talk.driver.next_due_ns
             queued_ns = self._queue[0][0] if self._queue else end
             self.now = max(self.now, min(end, self._frame_ns, due_ns, queued_ns))
-            for datagram in self.connection.due(self.now):
+            for datagram in self.talk.due(self.now):
                 self.send(self.serve, datagram)
-            if self.connection.echo_due(self.now):
-                self.send(self.serve, self.connection.echo_request(self.now))
-            self.take(self.connection.overdue())
+            if (request := self.talk.echo(self.now)) is not None:
+                self.send(self.serve, request)
+            self.look()
             while self._queue and self._queue[0][0] <= self.now:
                 _, _, receiver, datagram = heapq.heappop(self._queue)
                 receiver(datagram)
@@ -89,28 +87,27 @@ class Lab:
     def frame(self):
         self._number += 1
         self.sent[self._number] = dict(self.models)
-        bodies = [NatNetBody(number, 0, 0, 0, 0, 0, 0, 1, 0, 1) for number in self.models]
+        # The number of the frame is its time (us), the id of a body its x.
+        ticks = self._number * 10
+        bodies = [NatNetBody(number, number, 0, 0, 0, 0, 0, 1, 0, 1) for number in self.models]
         self.send(self.receive, encode_frame(NatNetFrame(
-            self._number, bodies, [], 0.0, 0, 0, 0.0, 1, 1, 1, 0, 0, self.flag), V))
+            self._number, bodies, [], 0.0, 0, 0, 0.0, ticks, ticks, ticks, 0, 0, self.flag), V))
         self.flag = 0
 
     def receive(self, datagram):
         kind, payload = codec.decode_message(datagram)
         if kind == MessageId.FRAME:
             self.arrived.add(int.from_bytes(payload[:4], 'little'))
-        self.take(self.connection.receive(datagram, self.now))
+        self.talk.receive(datagram, self.now)
+        self.look()
 
-    def take(self, events):
-        for event in events:
-            if isinstance(event, Held):
-                self.held_ns = max(self.held_ns, self.now - event.arrival_ns)
-                frame, names = event.frame, event.names
-            elif isinstance(event, NatNetFrame):
-                frame, names = event, self.connection.models.names
-            else:
-                continue
-            self.named += [(frame.number, body[0], names[body[0]])
-                           for body in frame.bodies if body[0] in names]
+    def look(self):
+        for item, arrival_ns in self.talk.passed:
+            if isinstance(item, Frame):
+                self.held_ns = max(self.held_ns, self.now - arrival_ns)
+                self.named += [(item.sender_time_ns // 1000, int(body.position[0]), body.name)
+                               for body in item.bodies]
+        self.talk.passed.clear()
 
     def change(self, kind):
         """Change the list of models."""

@@ -3,14 +3,12 @@
 """No pose is published under the name of a body that had its streaming id before."""
 
 from hypothesis import given, settings, strategies as st
-from natnet_kit import following, simulated
+from natnet_kit import following, simulated, Talk
 from optitrack_vrpn.drivers.natnet import codec
-from optitrack_vrpn.drivers.natnet.connection import NatNetConnection
 from optitrack_vrpn.drivers.natnet.definitions import encode_definitions
 from optitrack_vrpn.drivers.natnet.frames import encode_frame
 from optitrack_vrpn.drivers.natnet.messages import (
-    BodyDefinition, Definitions, FRAME_MODELS_CHANGED, Held, MessageId, NatNetBody, NatNetFrame,
-    ServerInfo)
+    BodyDefinition, Definitions, FRAME_MODELS_CHANGED, MessageId, NatNetBody, NatNetFrame)
 import pytest
 from relay_kit import Relay
 from transport_kit import wait_until
@@ -32,9 +30,7 @@ class Motive:
         self.models = dict(models)
         self.now = 0
         self.number = 0
-        self.connection = NatNetConnection(0)
-        self.connection.receive(codec.encode_server_info(ServerInfo(
-            'Motive', (3, 1, 0, 0), V, 10**7, 1511, False, '')), 0)
+        self.talk = Talk()
         self.answers = []
         self.published = []
         self._owners = {}
@@ -48,38 +44,36 @@ class Motive:
 
     def turn(self, answer_ms=2.0):
         """Send what is due; each request is answered after a time, None: never."""
-        due = self.connection.due(self.now)
-        self.take(self.connection.overdue())
-        for datagram in due:
+        for datagram in self.talk.due(self.now):
             if codec.decode_message(datagram)[0] == MessageId.REQUEST_MODEL_DEFINITIONS:
                 self.requests += 1
                 if answer_ms is not None:
                     self.answers.append((self.now + round(answer_ms * MS), self.definitions()))
+        self.look()
         while self.answers and self.answers[0][0] <= self.now:
             self.receive(self.answers.pop(0)[1])
 
     def receive(self, datagram):
         """Let a datagram arrive, and note which poses have which name now."""
-        self.take(self.connection.receive(datagram, self.now))
+        self.talk.receive(datagram, self.now)
+        self.look()
 
-    def take(self, events):
-        for event in events:
-            held = isinstance(event, Held)
-            frame = event.frame if held else event
-            names = event.names if held else self.connection.models.names
-            if isinstance(frame, NatNetFrame):
-                self.published += [
-                    (frame.timecode, names[body[0]], self._owners[frame.timecode, body[0]])
-                    for body in frame.bodies if body[0] in names]
+    def look(self):
+        # A frame has its serial number as time (s), and a body its id as x.
+        for item, _ in self.talk.passed:
+            serial = item.sender_time_ns // 10**9
+            self.published += [(serial, body.name, self._owners[serial, body.position[0]])
+                               for body in item.bodies]
+        self.talk.passed.clear()
 
     def frame(self, params=0, lost=False, number=None, models=None):
         """Make a frame of the bodies that are there, and take it unless it is lost."""
         self.number = self.number + 1 if number is None else number
         models = self.models if models is None else models
-        bodies = [NatNetBody(i, 0, 0, 0, 0, 0, 0, 1, 0, 1) for i in models.values()]
+        bodies = [NatNetBody(i, i, 0, 0, 0, 0, 0, 1, 0, 1) for i in models.values()]
         self.serial += 1
         data = encode_frame(NatNetFrame(
-            self.number, bodies, [], 0.0, self.serial, 0, 0.0, 1, 1, 1, 0, 0, params), V)
+            self.number, bodies, [], 0.0, 0, 0, self.serial, 0, 0, 0, 0, 0, params), V)
         self._owners.update({(self.serial, i): name for name, i in models.items()})
         if not lost:
             self.receive(codec.encode_message(7, data[4:]))
@@ -95,8 +89,8 @@ class Motive:
         self.now += MS // 100
         self.turn(answer_ms)
         while self.now < end:
-            moments = [self.connection.next_due_ns(), *(at for at, _ in self.answers[:1])]
-            self.now = min([end, *(at for at in moments if at > self.now)])
+            moments = [self.talk.driver.next_due_ns, *(at for at, _ in self.answers[:1])]
+            self.now = min(end, *(max(at, self.now + 1) for at in moments))
             self.turn(answer_ms)
         return self.frame(params, lost, models=models)
 
@@ -158,7 +152,7 @@ def test_a_flagged_change_withholds_names_until_newer_definitions(motive):
 
 
 def test_an_answer_under_way_at_the_change_confirms_nothing(motive):
-    motive.connection.models.ask(motive.now)
+    motive.talk.driver.models.ask(motive.now)
     motive.step(answer_ms=12.0)    # answered with the old list, which arrives after the change
     motive.models = {'Intruder': 1}
     motive.step(FRAME_MODELS_CHANGED, answer_ms=None)
@@ -243,10 +237,10 @@ def test_the_time_without_confirmed_names_is_counted(motive):
     motive.step(FRAME_MODELS_CHANGED)
     for number in range(1, 300):
         motive.silent(1)
-        assert motive.connection.models.unconfirmed_s(motive.now) == pytest.approx(number / 100)
+        assert motive.talk.driver.models.unconfirmed_s(motive.now) == pytest.approx(number / 100)
     motive.settle()    # after so long, requests are half a second apart
     motive.settle()
-    assert not motive.connection.models.unconfirmed_s(motive.now)
+    assert not motive.talk.driver.models.unconfirmed_s(motive.now)
 
 
 EVENTS = st.lists(st.tuples(

@@ -13,16 +13,15 @@ import struct
 import subprocess
 import sys
 
-from natnet_kit import following, simulated
+from natnet_kit import following, MOTIVE, simulated, Talk
 import numpy as np
 from optitrack_vrpn.core.errors import RemoteProtocolError
 from optitrack_vrpn.drivers.natnet import codec
-from optitrack_vrpn.drivers.natnet.connection import NatNetConnection
 from optitrack_vrpn.drivers.natnet.definitions import decode_definitions, encode_definitions
 from optitrack_vrpn.drivers.natnet.frames import decode_frame, encode_frame
 from optitrack_vrpn.drivers.natnet.messages import (
     Analog, BODY, BodyDefinition, Definitions, MessageId, NatNetBody, NatNetFrame, NatNetMarker,
-    NatNetSkeleton, PlateDefinition, ServerInfo, SkeletonDefinition)
+    NatNetSkeleton, PlateDefinition, SkeletonDefinition)
 from optitrack_vrpn.drivers.natnet.reports import name_table, Translator
 import pytest
 
@@ -222,23 +221,22 @@ def test_mutated_frames_and_lists_are_refused_or_keep_their_names():
 
 def test_ids_that_a_changed_list_describes_otherwise_have_no_bones():
     """The bones of a skeleton are withheld from a sign of a change until a new list confirms."""
-    connection = NatNetConnection(0, wanted=ALL)
-    connection.receive(codec.encode_server_info(ServerInfo(
-        'Motive', (3, 4, 0, 0), (4, 4), 1_000_000, 1511, False, '')), 0)
+    talk = Talk(MOTIVE._replace(version=(4, 4)), wanted=ALL)
+    models = talk.driver.models
     frame_data, list_data = sent((4, 4))
-    connection.due(0)
-    connection.receive(codec.encode_message(MessageId.MODEL_DEFINITIONS, list_data), 1)
-    key = next(key for key in connection.models.names if key > 1 << 32)
-    assert connection.models.names[key].name == 'Bob'
+    talk.due(0)
+    talk.receive(codec.encode_message(MessageId.MODEL_DEFINITIONS, list_data), 1)
+    key = next(key for key in models.names if key > 1 << 32)
+    assert models.names[key].name == 'Bob'
     for number, now in ((1, 2), (2, 10**7)):
         data = bytearray(frame_data)
         data[:4] = struct.pack('<i', number)
-        connection.receive(codec.encode_message(MessageId.FRAME, bytes(data)), now)
+        talk.receive(codec.encode_message(MessageId.FRAME, bytes(data)), now)
     flagged = bytearray(frame_data)
     flagged[:4] = struct.pack('<i', 3)
     flagged[-6:-4] = struct.pack('<h', 2)    # model list changed
-    connection.receive(codec.encode_message(MessageId.FRAME, bytes(flagged)), 2 * 10**7)
-    assert key not in connection.models.names
+    talk.receive(codec.encode_message(MessageId.FRAME, bytes(flagged)), 2 * 10**7)
+    assert key not in models.names
 
 
 def test_a_lost_bone_is_invalid_by_its_flag_or_nan():

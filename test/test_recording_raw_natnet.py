@@ -6,16 +6,13 @@ import random
 import struct
 import threading
 
-from natnet_kit import following, simulated
+from natnet_kit import following, simulated, Talk
 from optitrack_vrpn.drivers.frames import Body, Frame, RoundTrip
 from optitrack_vrpn.drivers.natnet import codec
-from optitrack_vrpn.drivers.natnet.connection import NatNetConnection
 from optitrack_vrpn.drivers.natnet.definitions import decode_definitions, encode_definitions
-from optitrack_vrpn.drivers.natnet.facts import ServerWatch
 from optitrack_vrpn.drivers.natnet.frames import decode_frame, encode_frame
 from optitrack_vrpn.drivers.natnet.messages import (
-    BodyDefinition, Definitions, Held, MessageId, NatNetFrame, ServerInfo)
-from optitrack_vrpn.drivers.natnet.reports import Translator
+    BodyDefinition, Definitions, MessageId, ServerInfo)
 from optitrack_vrpn.sim.natnet import NatNetWorld
 from optitrack_vrpn.sim.scenario_io import scenario_from_mapping
 from optitrack_vrpn.sim.world import SimFrame as WorldFrame
@@ -132,13 +129,14 @@ def test_frames_of_natnet_are_those_that_a_starved_client_had(seed):
     chance = random.Random(seed)
     world = NatNetWorld(scenario_from_mapping({
         'bodies': ['wand'], 'protocol': 'natnet', 'natnet': {'version': '2.9'}}), ['wand'])
-    version, connection, translator = world.version, NatNetConnection(0), Translator(0)
+    version = world.version
+    info = ServerInfo('Motive', (1, 9, 0, 0), version, 0, 0, None, '')
+    talk = Talk(None)
     answers = {
-        MessageId.CONNECT: codec.encode_server_info(ServerInfo(
-            'Motive', (1, 9, 0, 0), version, 0, 0, None, '')),
+        MessageId.CONNECT: codec.encode_server_info(info),
         MessageId.REQUEST_MODEL_DEFINITIONS: encode_definitions(world.definitions, version),
         MessageId.REQUEST: codec.encode_response(0)}
-    actions, waiting, had, now_ns, number = [], [], [], 0, 0
+    actions, waiting, now_ns, number = [], [], 0, 0
     while number < 600:
         now_ns += chance.choice([200_000, 1_000_000, 5_000_000, 40_000_000, 300_000_000])
         while number * 5_000_000 < now_ns:
@@ -149,21 +147,9 @@ def test_frames_of_natnet_are_those_that_a_starved_client_had(seed):
                 WorldFrame(number, [pose], at_ns), at_ns, at_ns), version)))
         for arrival_ns, data in sorted(waiting):
             actions.append(Action(arrival_ns, 'udp', data))
-            for event in connection.receive(data, arrival_ns):
-                if isinstance(event, ServerInfo):
-                    for command in ServerWatch.QUESTIONS:
-                        connection.request(command)
-                if isinstance(event, Held):
-                    translator.names = event.names
-                    had.append(translator.frame(event.frame))
-                elif isinstance(event, NatNetFrame):
-                    translator.names = connection.models.names
-                    had.append(translator.frame(event))
-                if translator.unknown:    # as live, ids without a name are asked for
-                    translator.unknown = ()
-                    connection.models.ask(now_ns)
+            talk.receive(data, arrival_ns)
         waiting = []
-        for data in connection.due(now_ns):
+        for data in talk.due(now_ns):
             now_ns += chance.randrange(50_000)
             actions.append(Action(now_ns, 'sent', data))
             kind, _ = codec.decode_message(data)
@@ -171,7 +157,7 @@ def test_frames_of_natnet_are_those_that_a_starved_client_had(seed):
                 waiting.append((now_ns + 100_000, answers[kind]))
     session = RawSession('natnet', '', '', 0, now_ns, lambda: iter(actions))
     found = [item for arrival in arrivals(session) for item in arrival.items]
-    assert found == had
+    assert found == [item for item, _ in talk.passed]
     assert sum(bool(frame.bodies) for frame in found) > 100
 
 

@@ -49,7 +49,7 @@ GATE_TESTS, VEHICLE_TESTS, SERIAL_TESTS, LOOP_TESTS, AXIS_TESTS, AXES_TESTS, PAI
     f'test/test_{name}.py' for name in (
         'autopilot_gate', 'autopilot_vehicle', 'autopilot_transport', 'gantry_loop',
         'gantry_axis', 'axes', 'rgbd_pairing', 'rgbd_posegraph'))
-NUMBERS = 'test/test_natnet_connection.py'
+NUMBERS = 'test/test_natnet_driver.py'
 SENDER, PACE, LINE, TIMES = (
     f'stream/clock/{name}.py' for name in ('sender_clock', 'pace', 'line', 'sender_times'))
 BUFFERS = 'test/test_pipeline_freshness.py'
@@ -340,7 +340,7 @@ ROWS = (
     ('drivers/vrpn/driver.py', 'events = self.connection.events_before_fault', 'events = []',
      DRIVERS),
     ('drivers/natnet/driver.py',
-     'now_ns < self._ready_ns and self.connection.counters.echoes < FIRST_ECHOES', 'False',
+     'now_ns < self._ready_ns and self._count.echoes < FIRST_ECHOES', 'False',
      DRIVERS),
     (GATE, 'MAX_AHEAD_NS = 20_000_000', 'MAX_AHEAD_NS = 60_000_000', GATE_TESTS),
     (GATE, 'GAP_NS = 200_000_000', 'GAP_NS = 400_000_000', GATE_TESTS),

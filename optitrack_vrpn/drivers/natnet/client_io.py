@@ -222,7 +222,7 @@ class NatNetClient(ReconnectingClient):
     def _serve(self) -> None:
         """Send the commands of other threads, which wait until a server is connected."""
         driver = self._driver
-        if driver is None or not (self._commands and driver.connection.established):
+        if driver is None or not (self._commands and driver.info is not None):
             return
         waiting = [self._commands.popleft() for _ in range(len(self._commands))]
         commands = without_ended_recordings(waiting)

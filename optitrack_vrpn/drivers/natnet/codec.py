@@ -167,9 +167,13 @@ def response_int(payload: bytes) -> Optional[int]:
     return int(_I32.unpack(payload)[0]) if len(payload) == 4 else None
 
 
-def response_text(payload: bytes) -> str:
-    """Decode a response as text."""
-    return _text(payload[:_MAX_COMMAND])
+def bitstream_version(payload: bytes) -> Optional[Version]:
+    """Decode the answer to 'Bitstream', as 'Bitstream,4.1.0.0'; None without one from 3.0 on."""
+    parts = _text(payload[:_MAX_COMMAND]).rpartition(',')[2].strip().split('.')
+    if len(parts) < 2 or not all(part.isdecimal() and len(part) < 4 for part in parts[:2]):
+        return None
+    version = int(parts[0]), int(parts[1])
+    return version if version >= (3, 0) else None
 
 
 def encode_definitions_request(mask: Optional[int] = None) -> bytes:

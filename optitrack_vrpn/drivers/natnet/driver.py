@@ -1,33 +1,66 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""One NatNet conversation for the loop: greeting, names, clock, frames; compiled."""
+"""
+One NatNet conversation for the loop: greeting, names, clock, frames; compiled.
 
-from collections.abc import Sequence
+Time is an argument everywhere: nanoseconds of a monotonic clock. A server never closes a
+conversation, so every request is repeated until it is answered.
+"""
+
+from collections import deque
+from collections.abc import Mapping, Sequence
 import dataclasses
-from typing import Optional, Union
+from typing import Final, Optional, Union
 
+from optitrack_vrpn.core.errors import RemoteProtocolError
 from optitrack_vrpn.core.severity import INFO, WARN
-from optitrack_vrpn.core.units import NS_PER_S
+from optitrack_vrpn.core.units import NS_PER_MS, NS_PER_S
 from optitrack_vrpn.drivers.driver import (
     Action, Connected, Deliver, Finish, Join, say, Send, SendTimed)
 from optitrack_vrpn.drivers.frames import Frame, Item
-from optitrack_vrpn.drivers.natnet.connection import FIRST_ECHOES, KEEP_ALIVE, NatNetConnection
+from optitrack_vrpn.drivers.natnet import codec, describe
+from optitrack_vrpn.drivers.natnet.commands import Commands
+from optitrack_vrpn.drivers.natnet.definitions import decode_definitions
 from optitrack_vrpn.drivers.natnet.facts import ServerWatch
+from optitrack_vrpn.drivers.natnet.frames import decode_frame
 from optitrack_vrpn.drivers.natnet.messages import (
-    CERTAIN, COMMAND_PORT, DATA_PORT, Definitions, Disconnected, Echo, Event, FRAME_EDIT_MODE,
-    Held, MULTICAST_GROUP, NatNetFrame, NEWEST, Response, ServerInfo, Unanswered, Unrecognized,
-    Untimed, Version)
-from optitrack_vrpn.drivers.natnet.reports import Translator
+    CERTAIN, COMMAND_PORT, DATA_PORT, FRAME_BITSTREAM_CHANGED, FRAME_EDIT_MODE,
+    MessageId, Model, MULTICAST_GROUP, NatNetFrame, NEWEST, OLDEST, RECORDING_COMMANDS, Response,
+    ServerInfo, type_mask, Unanswered, Unrecognized, Version)
+from optitrack_vrpn.drivers.natnet.model_list import HeldFrames, ModelList
+from optitrack_vrpn.drivers.natnet.numbering import NatNetCounters, Numbering
+from optitrack_vrpn.drivers.natnet.reports import IdTable, name_table, Translator
 from optitrack_vrpn.drivers.natnet.settings import NatNetConfig
 
 UDP = 'natnet/udp'
+#: Chosen: period of connect requests (ns) until the server answers.
+_CONNECT_NS = 250 * NS_PER_MS
+#: A unicast server drops a client that sends no keep-alive for some seconds; one per second is
+#: sufficient (observed).
+_KEEP_ALIVE_NS = NS_PER_S
+_KEEP_ALIVE = codec.encode_message(MessageId.KEEP_ALIVE)
+#: Chosen: number and period (ns) of the first echo requests, which measure the clocks before the
+#: first poses are published; then four per second, like OptiTrack's own client.
+FIRST_ECHOES = 16
+_FIRST_ECHO_NS = 20 * NS_PER_MS
+_ECHO_NS = 250 * NS_PER_MS
+#: Chosen: limit of unanswered echo requests; the oldest then counts as lost.
+_MOST_ECHOES = 16
+#: After this time (ns) without a readable frame the client connects again: the server may have
+#: restarted, and lost this client and its models or changed the version. Other answers are no
+#: evidence: a server answers echo requests of unknown clients too.
+_SILENT_NS = NS_PER_S
 #: Chosen: maximum time (ns) that frames wait for the first round trips, whose base delay their
 #: stamps need: twice the duration of the first echoes.
-_CLOCK_WAIT_NS = 600_000_000
+_CLOCK_WAIT_NS = 600 * NS_PER_MS
 #: Chosen: number of consecutive undecodable frames that are a fault.
 _FAILING = 50
 #: Chosen: interval (ns) between requests for definitions because of unknown bodies.
 _ASK_AGAIN_NS = NS_PER_S
+# A plain number, which mypyc compares without a look-up.
+_FRAME: Final = int(MessageId.FRAME)
+#: The command that returns the version of the bitstream, from NatNet 4.0 on.
+_BITSTREAM = 'Bitstream'
 
 
 class NatNetDriver:
@@ -41,6 +74,9 @@ class NatNetDriver:
     :param attempt_s: maximum time until the server's first answer (s).
     :param miscounting: a server whose counter is not used, because its frequency is wrong.
     :ivar miscounting: the same, and this conversation's server after that was found.
+    :ivar info: what the server states about itself, after its answer.
+    :ivar version: version of the bitstream; (0, 0) while unknown.
+    :ivar models: the confirmed names of streaming ids.
     """
 
     def __init__(
@@ -51,71 +87,125 @@ class NatNetDriver:
         self.actions: list[Action] = []
         self.next_due_ns = now_ns
         self.miscounting = miscounting
+        self.info: Optional[ServerInfo] = None
+        self.version: Version = (0, 0)
+        self.models = ModelList(now_ns)
+        self._watch = ServerWatch()
+        self.known = self._watch.known
         self._config = config
-        self._playback = config.playback
+        self._wanted = config.wanted
         self._server = server
         self._local = local
         self._attempt_s = attempt_s
-        self.connection = NatNetConnection(
-            now_ns, bitstream=config.version(), wanted=config.wanted, miscounting=miscounting)
+        self._count = NatNetCounters()
+        self._commands = Commands()
+        self._translator = Translator(0)
         #: Group and port of multicast frames; None for unicast.
         self._joined: Optional[tuple[str, int]] = None
         self._data_port = DATA_PORT
-        self._translator = Translator(0)
-        self._models_revision = -1
-        self._watch = ServerWatch()
-        self.known = self._watch.known
-        self._started_ns = now_ns
+        #: Whether the server sends unicast to this client and needs keep-alives.
+        self._keep_alive = True
+        self._started_ns = self._connect_ns = self._frame_ns = now_ns
+        self._keep_alive_ns = self._echo_ns = now_ns
         # Frames before this time are not passed on, unless the clocks have been compared.
         self._ready_ns = now_ns
         self._asked_ns = now_ns - _ASK_AGAIN_NS
+        self._echoes: dict[int, None] = {}
+        self._echoes_sent = 0
+        #: Round trips before the first frame, which shows whether frames have times.
+        self._early: Optional[deque[tuple[int, int, int]]] = deque(maxlen=2 * FIRST_ECHOES)
+        #: The server, if its frames have no times of the counter, although it states one.
+        self._untimed: Optional[ServerInfo] = None
+        #: What the latest definitions were decoded from, and their names.
+        self._described: Optional[tuple[bytes, Version]] = None
+        self._table = IdTable({}, {}, ())
+        self._held = HeldFrames()
+        self._numbering = Numbering(self._count)
+        self._params = 0
         self._edit_mode = 0
+        self._models_revision = -1
+        #: Number of consecutive frames that could not be decoded; why the last datagram could not.
+        self._failing = 0
+        self._last_error = ''
 
     def counters(self) -> dict[str, int]:
         """Return the counters; safe from any thread."""
-        return {**dataclasses.asdict(self.connection.counters),
-                'unnamed': self._translator.unnamed,
+        return {**dataclasses.asdict(self._count), 'unnamed': self._translator.unnamed,
                 'odd_times': self._translator.odd_times}
 
     # -- what is due ---------------------------------------------------------------------------
-
     def begin(self, now_ns: int) -> None:
         """Ask the server."""
         self.due(now_ns)
 
     def due(self, now_ns: int) -> None:
         """Send the requests that are due, and end an attempt without an answer."""
-        connection, actions = self.connection, self.actions
-        for datagram in connection.due(now_ns):
-            actions.append(Send(datagram))
-            if datagram == KEEP_ALIVE:
-                # A NAT admits frames only from a port to which this socket has sent.
-                actions.append(Send(datagram, self._data_port))
-        self._take_overdue(now_ns)
-        if connection.echo_due(now_ns):
-            actions.append(SendTimed(connection.echo_request))
-        if not connection.established and now_ns - self._started_ns > self._attempt_s * NS_PER_S:
-            actions.append(Finish(self._unanswered()))
-        self.next_due_ns = connection.next_due_ns()
+        if self.info is not None:
+            self._send_due(self.info, now_ns)
+        else:
+            if now_ns >= self._connect_ns:
+                self._connect(now_ns + _CONNECT_NS)
+            if now_ns - self._started_ns > self._attempt_s * NS_PER_S:
+                self.actions.append(Finish(describe.unanswered(
+                    self._server, self._attempt_s, self._last_error)))
+        self.next_due_ns = self._find_next_due()
 
-    def _unanswered(self) -> str:
-        server, port = self._server
-        where, error = f'NatNet command port {port}', self.connection.last_error
-        if error:
-            return f'{server} answered on {where}, but it cannot be used: {error}'
-        return (
-            f'{server} did not answer on {where} within {self._attempt_s:g} s: is NatNet '
-            'streaming on in Motive, is its Local Interface in this network, or does a firewall '
-            'block UDP?')
+    def _send_due(self, info: ServerInfo, now_ns: int) -> None:
+        models, commands = self.models, self._commands
+        if now_ns >= max(self._frame_ns, self._connect_ns) + _SILENT_NS:
+            self._connect(now_ns)
+            models.ask(now_ns)
+            self._ask_bitstream()
+        if self._keep_alive and now_ns >= self._keep_alive_ns:
+            self._keep_alive_ns = now_ns + _KEEP_ALIVE_NS
+            self._send(_KEEP_ALIVE)
+            # A NAT admits frames only from a port to which this socket has sent.
+            self.actions.append(Send(_KEEP_ALIVE, self._data_port))
+        models.refresh(now_ns)
+        models_ns = models.next_due_ns
+        if models_ns is not None and now_ns >= models_ns:
+            self._send(codec.encode_definitions_request(models.request_mask(now_ns)))
+        if command := commands.give_up(now_ns):
+            self._answered(Unanswered(command))
+        if (request := commands.due(now_ns)) is not None:
+            self._send(request)
+        self._release(now_ns)
+        if info.frequency and now_ns >= self._echo_ns:
+            self._echoes_sent += 1
+            self._echo_ns = now_ns + (
+                _FIRST_ECHO_NS if self._echoes_sent < FIRST_ECHOES else _ECHO_NS)
+            self.actions.append(SendTimed(self.echo_request))
 
-    def end(self, now_ns: int) -> None:
-        """Say goodbye, with the commands for recordings that still wait."""
-        self.actions += [Send(datagram) for datagram in self.connection.farewell()]
-        self._take_overdue(now_ns)
+    def _find_next_due(self) -> int:
+        """Return the next time (ns) at which ``due`` has something to do."""
+        if self.info is None:
+            return self._connect_ns
+        moments = [max(self._frame_ns, self._connect_ns) + _SILENT_NS, self.models.refresh_ns,
+                   self._commands.next_due_ns, self._held.until_ns]
+        if self._keep_alive:
+            moments.append(self._keep_alive_ns)
+        if self.info.frequency:
+            moments.append(self._echo_ns)
+        models_ns = self.models.next_due_ns
+        if models_ns is not None:
+            moments.append(models_ns)
+        return min(moments)
 
-    def _take_overdue(self, now_ns: int) -> None:
-        for event in self.connection.overdue():
-            self._take(event, now_ns, [])
+    def _connect(self, connect_ns: int) -> None:
+        self._connect_ns = connect_ns
+        self._send(codec.encode_hello(
+            'optitrack_vrpn', NEWEST, bitstream=self._config.version()))
+
+    def echo_request(self, sent_ns: int) -> bytes:
+        """
+        Create an echo request.
+
+        :param sent_ns: arrival clock, read immediately before the request is sent (ns).
+        """
+        self._echoes[sent_ns] = None
+        while len(self._echoes) > _MOST_ECHOES:
+            del self._echoes[next(iter(self._echoes))]
+        return codec.encode_echo_request(sent_ns)
 
     def request(self, command: str) -> None:
         """
@@ -123,61 +213,143 @@ class NatNetDriver:
 
         :raises LocalProtocolError: if the text is not a valid command, or too many commands wait.
         """
-        self.connection.request(command)
+        self._commands.request(command)
         self.next_due_ns = 0
 
-    # -- silence -------------------------------------------------------------------------------
+    def _ask_bitstream(self) -> None:
+        if self.info is not None and self.info.version >= (4, 0) and (
+                _BITSTREAM not in self._commands):
+            self.request(_BITSTREAM)
 
+    def end(self, now_ns: int) -> None:
+        """Say goodbye; commands for recordings that still wait are sent once more."""
+        for command in self._commands.close():
+            if command.startswith(RECORDING_COMMANDS):
+                self._send(codec.encode_request(command))
+            self._answered(Unanswered(command))
+        if self.info is not None and self._keep_alive:
+            self._send(codec.encode_request('Disconnect'))
+            self._send(codec.encode_message(MessageId.DISCONNECT))
+
+    # -- silence -------------------------------------------------------------------------------
     def describe_silence(self, text: str) -> str:
         """Describe a connection without a pose; one without a frame has reasons of its own."""
-        counters, server = self.connection.counters, self._server[0]
-        if counters.messages + counters.malformed:
+        if self._count.messages + self._count.malformed:
             return text
-        if self._joined is not None:
-            group, port = self._joined
-            return (f'{server} answers, but no frame arrives by multicast {group} port {port} on '
-                    f'{self._local}: set interface to the network card that Motive streams to '
-                    '(its Local Interface), and check that streaming is on and that the switch '
-                    'passes multicast')
-        return (f'{server} answers, but no frame arrives by unicast at {self._local}: check that '
-                'streaming is on in Motive, and that no firewall or NAT (Docker, WSL2) here drops '
-                f'UDP from port {self._data_port} of {server}')
+        return describe.no_frame(self._server[0], self._local, self._joined, self._data_port)
 
     def give_up(self, reason: str) -> str:
         """Return why the loop connects again."""
         return reason
 
     # -- bytes in ------------------------------------------------------------------------------
-
     def feed(
         self, channel: str, data: Union[bytes, memoryview], arrival_ns: int,
     ) -> Sequence[Item]:
-        """Process a datagram."""
-        connection = self.connection
+        """
+        Process a datagram.
+
+        Its origin is not verified, so a malformed one does not end the conversation: it is counted
+        and dropped.
+        """
+        self._count.datagrams += 1
         items: list[Item] = []
-        for event in connection.receive(data, arrival_ns):
-            if type(event) is NatNetFrame:
-                models = connection.models
-                if self._models_revision != models.revision:
-                    self._models_revision = models.revision
-                    self._translator.names = models.names
-                named = self._name(event, arrival_ns)
-                if named is not None:
-                    items.append(named)
+        message_id = -1
+        try:
+            message_id, payload = codec.decode_message(data)
+            if message_id == _FRAME:
+                self._take_frame(payload, arrival_ns, items)
             else:
-                self._take(event, arrival_ns, items)
-        if connection.failing >= _FAILING or self.known.undecodable:
-            self._note_failing()
-        if connection.request_waiting:
-            self.next_due_ns = connection.next_due_ns()
+                self._take(message_id, payload, arrival_ns, items)
+        except RemoteProtocolError as error:
+            self._count.malformed += 1
+            self._last_error = str(error)
+            if message_id == _FRAME:
+                self._failing += 1
+                if self._failing >= _FAILING:
+                    self.known.undecodable = self._last_error
+                    self.known.version = _written(self.version), (
+                        _written(CERTAIN) if self.version > CERTAIN else '')
+        if self.models.next_due_ns is not None:
+            self.next_due_ns = self._find_next_due()
         return items
+
+    def _take_frame(self, payload: bytes, now_ns: int, items: list[Item]) -> None:
+        info, models = self.info, self.models
+        if info is None:
+            self._count.early += 1
+            return
+        frame = decode_frame(payload, self.version, self._wanted)
+        self._frame_ns = now_ns
+        if self._failing:
+            self._failing = 0
+            self.known.undecodable = ''
+        self._count.messages += 1
+        self._count.poses += len(frame.bodies)
+        missing = self._numbering.follow(frame.number, now_ns)
+        latest = models.follow(frame, now_ns, missing)
+        if latest:
+            if frame.params & ~self._params & FRAME_BITSTREAM_CHANGED:
+                self._ask_bitstream()
+            self._params = frame.params
+        if self._early is not None:
+            self._take_first(frame, info, now_ns, items)
+        elif frame.transmit and self._untimed is not None:
+            self.actions.append(Finish('the frames have times now'))
+        if self._held.frames:
+            self._release(now_ns)
+        if self._held.frames or models.all_uncertain:
+            self._held.add(frame, now_ns)
+        elif latest:
+            if self._models_revision != models.revision:
+                self._models_revision = models.revision
+                self._translator.names = models.names
+            named = self._name(frame, now_ns)
+            if named is not None:
+                items.append(named)
+        else:
+            self._deliver(frame, now_ns, models.names_at(frame.number), now_ns)
+
+    def _take_first(
+        self, frame: NatNetFrame, info: ServerInfo, now_ns: int, items: list[Item],
+    ) -> None:
+        """Decide whether the frames have times of the counter that the echoes measure."""
+        early, self._early = self._early, None
+        if frame.transmit or not info.frequency:
+            for echo in early or ():
+                self._measure(*echo, items)
+            return
+        # Other senders than Motive fill the ticks with zeros.
+        self._echoes.clear()    # answers under way are of no use
+        self._untimed, self.info = info, info._replace(frequency=0)
+        self._translator.frequency = 0
+        self._ready_ns = now_ns
+        self.actions.append(say(WARN, describe.UNTIMED))
+
+    def _release(
+        self, now_ns: int, stable: Mapping[int, Model] = {}, until_ns: int = 0,
+    ) -> None:
+        """Pass on the frames whose names are known now; see ``HeldFrames.release``."""
+        for frame, arrival_ns, names in self._held.release(
+                self.models, now_ns, stable, until_ns):
+            self._deliver(frame, arrival_ns, names, now_ns)
+
+    def _deliver(
+        self, frame: NatNetFrame, arrival_ns: int, names: Mapping[int, Model], now_ns: int,
+    ) -> None:
+        """Pass on a frame that waited for the confirmation of its names or was late."""
+        self._models_revision = -1
+        self._translator.names = names
+        named = self._name(frame, now_ns)
+        if named is not None:
+            self.actions.append(Deliver([named], arrival_ns))
 
     def _name(self, frame: NatNetFrame, now_ns: int) -> Optional[Frame]:
         """Convert a frame; None if it is not to be passed on."""
-        if now_ns < self._ready_ns and self.connection.counters.echoes < FIRST_ECHOES:
+        if now_ns < self._ready_ns and self._count.echoes < FIRST_ECHOES:
             return None
         translator = self._translator
-        named = translator.frame(frame, self._playback)
+        named = translator.frame(frame, self._config.playback)
         if translator.unknown:
             self._ask_for_names(now_ns)
         if named is None:
@@ -188,96 +360,132 @@ class NatNetDriver:
         if edit_mode != self._edit_mode:
             self._edit_mode = edit_mode
             self.known.played = '' if not edit_mode else (
-                'published' if self._playback else 'withheld')
+                'published' if self._config.playback else 'withheld')
         return named
 
     def _ask_for_names(self, now_ns: int) -> None:
         unknown, self._translator.unknown = self._translator.unknown, ()
-        models = self.connection.models
+        models = self.models
         self.known.unconfirmed_s = models.unconfirmed_s(now_ns)
-        self.known.last_error = self.connection.last_error
-        if models.uncertain:
-            return
-        if now_ns - self._asked_ns < _ASK_AGAIN_NS:
+        self.known.last_error = self._last_error
+        if models.uncertain or now_ns - self._asked_ns < _ASK_AGAIN_NS:
             return
         self._asked_ns = now_ns
         models.ask(now_ns)
         self._watch.unnamed(unknown)
 
-    def _take(self, event: Event, now_ns: int, items: list[Item]) -> None:
-        """
-        Process an event other than the latest frame.
-
-        :param items: receives what arrived now.
-        """
+    def _take(
+        self, message_id: int, payload: bytes, arrival_ns: int, items: list[Item],
+    ) -> None:
+        """Process a message that is not a frame."""
         self.next_due_ns = 0
-        if isinstance(event, Held):
-            self._models_revision = -1
-            self._translator.names = event.names
-            named = self._name(event.frame, now_ns)
-            if named is not None:
-                self.actions.append(Deliver([named], event.arrival_ns))
-        elif isinstance(event, Echo):
-            if not self._translator.frequency:
-                return    # requested before the frames turned out to have no times
-            report = self._translator.echo(*event)
-            fault = self._watch.echo(report)
-            if fault is None:
-                items.append(report)
+        if message_id == MessageId.ECHO_RESPONSE:
+            token, ticks = codec.decode_echo_response(payload)
+            if token not in self._echoes:
+                self._count.unexpected += 1
                 return
-            self.miscounting = self.connection.info
-            self.actions.append(Finish(fault))
-        elif isinstance(event, ServerInfo):
-            self._greet(event, now_ns)
-        elif isinstance(event, Definitions):
-            self._watch.definitions(event)
-            self.known.unconfirmed_s = self.connection.models.unconfirmed_s(now_ns)
-        elif isinstance(event, (Response, Unrecognized, Unanswered)):
-            if self._watch.ask_again(event):
-                self.connection.request(event.command, first=True)
-            for found in self._watch.answer(event):
-                self.actions.append(say(found.severity, found.text))
-        elif isinstance(event, Untimed):
-            self._translator.frequency = 0
-            self._ready_ns = now_ns
-            self.actions.append(say(WARN, (
-                'the frames of Motive have no times of its clock (all ticks are 0): poses are '
-                'stamped by their arrival, less stamps.latency_ms')))
-        elif isinstance(event, Disconnected):
-            self.actions.append(Finish(event.reason))
+            del self._echoes[token]
+            if token > arrival_ns:
+                return
+            self.models.delayed(arrival_ns - token, arrival_ns)
+            self._count.echoes += 1
+            if self._early is not None:
+                self._early.append((token, ticks, arrival_ns))
+            else:
+                self._measure(token, ticks, arrival_ns, items)
+        elif message_id == MessageId.MODEL_DEFINITIONS:
+            self._take_definitions(payload, arrival_ns)
+        elif message_id == MessageId.SERVER_INFO:
+            self._take_info(codec.decode_server_info(payload), arrival_ns)
+        elif message_id in (MessageId.RESPONSE, MessageId.UNRECOGNIZED_REQUEST):
+            command = self._commands.answered(arrival_ns)
+            if command is None:
+                self._count.unexpected += 1
+            elif message_id == MessageId.UNRECOGNIZED_REQUEST:
+                self._answered(Unrecognized(command))
+            else:
+                if command == _BITSTREAM:
+                    self.version = codec.bitstream_version(payload) or self.version
+                self._answered(Response(command, payload))
+        elif message_id in (MessageId.DISCONNECT, MessageId.DISCONNECT_BY_TIMEOUT):
+            self.actions.append(Finish('Motive ended the connection'))
+        else:
+            self._count.other_type += 1
 
-    def _greet(self, info: ServerInfo, now_ns: int) -> None:
-        config = self._config
+    def _measure(self, sent_ns: int, ticks: int, received_ns: int, items: list[Item]) -> None:
+        """Pass on a round trip to the server's counter, unless its frequency is wrong."""
+        if not self._translator.frequency:
+            return    # requested before the frames turned out to have no times
+        report = self._translator.echo(sent_ns, ticks, received_ns)
+        fault = self._watch.echo(report)
+        if fault is not None:
+            self.miscounting = self.info
+            self.actions.append(Finish(fault))
+            return
+        items.append(report)
+
+    def _take_definitions(self, payload: bytes, now_ns: int) -> None:
+        if self.info is None:
+            self._count.unexpected += 1
+            return
+        # Most answers repeat the one before; decoding a long list would delay the next frame.
+        source, new = (payload, self.version), None
+        if source != self._described:
+            new = decode_definitions(payload, self.version).only(self._wanted)
+            self._described, self._table = source, name_table(new)
+            if new.cut:
+                self.models.prefer_mask(now_ns)    # of known types only
+        stable, until_ns = self.models.described(self._table.names, now_ns)
+        self._release(now_ns, stable, until_ns)
+        if new is not None:
+            self._watch.definitions(new)
+        self.known.unconfirmed_s = self.models.unconfirmed_s(now_ns)
+
+    def _answered(self, event: Union[Response, Unrecognized, Unanswered]) -> None:
+        """Process the answer to a query or a command."""
+        if self._watch.ask_again(event):
+            self._commands.request(event.command, first=True)
+        for found in self._watch.answer(event):
+            self.actions.append(say(found.severity, found.text))
+
+    def _take_info(self, info: ServerInfo, now_ns: int) -> None:
+        """Process what the server states about itself: the begin of the conversation."""
+        if info in (self.miscounting, self._untimed):
+            info = info._replace(frequency=0)    # as before NatNet 3.0
+        if info == self.info:
+            return
+        if self.info is not None:
+            self.actions.append(Finish('Motive has started again with other settings'))
+            return
+        if info.version < OLDEST:
+            raise RemoteProtocolError(describe.older(info.version))
+        config, self.info, self.version = self._config, info, info.version
+        self._echo_ns = self._keep_alive_ns = now_ns
+        self.models = ModelList(now_ns, type_mask(self._wanted, self.version))
+        self.models.ask(now_ns)
+        self._ask_bitstream()
+        for command in ServerWatch.QUESTIONS:
+            self._commands.request(command)
         multicast = config.transport == 'multicast' or (
             config.transport == 'auto' and info.multicast is not False)
         # Before 3.0 a server does not state how it sends: both ways are possible.
-        self.connection.keep_alive = not multicast or info.version < (3, 0)
+        self._keep_alive = not multicast or info.version < (3, 0)
         group = config.group or info.group or MULTICAST_GROUP
-        port = self._data_port = config.data_port or info.data_port or DATA_PORT
+        self._data_port = config.data_port or info.data_port or DATA_PORT
         if multicast:
-            self._joined = group, port
-            self.actions.append(Join(group, port))
+            self._joined = group, self._data_port
+            self.actions.append(Join(*self._joined))
         self._translator = Translator(info.frequency)
         self._ready_ns = now_ns + (_CLOCK_WAIT_NS if info.frequency else 0)
-        for command in ServerWatch.QUESTIONS:
-            self.connection.request(command)
-        major, minor = info.version
-        how = f'{group} port {port} on {self._local}' if multicast else 'unicast'
         self.actions.append(Connected(
-            f'connected to {info.name!r} {".".join(map(str, info.app_version[:2]))} at '
-            f'{self._server[0]}, NatNet {major}.{minor}, frames by {how}; no bodies yet',
+            describe.connected(info, self._server[0], self._local, self._joined),
             f'natnet {"multicast" if multicast else "unicast"}'))
         self._watch.greeting(config, info)
         if info.version > NEWEST:
-            self.actions.append(say(INFO, (
-                f'NatNet {major}.{minor} is newer than {NEWEST[0]}.{NEWEST[1]}: what it adds is '
-                'skipped')))
+            self.actions.append(say(INFO, describe.newer(info.version)))
 
-    def _note_failing(self) -> None:
-        connection, known = self.connection, self.known
-        known.undecodable = connection.last_error if connection.failing >= _FAILING else ''
-        version = connection.version
-        known.version = _written(version), _written(CERTAIN) if version > CERTAIN else ''
+    def _send(self, datagram: bytes) -> None:
+        self.actions.append(Send(datagram))
 
 
 def _written(version: Version) -> str:

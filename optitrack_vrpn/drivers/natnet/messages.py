@@ -9,7 +9,7 @@ Positions are in metres and quaternions in the order x, y, z, w, both in the axe
 sends. Ticks are those of the server's counter; ServerInfo states its frequency.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 import enum
 import struct
 from typing import NamedTuple, Optional, Union
@@ -381,28 +381,6 @@ def type_mask(wanted: frozenset[str], version: tuple[int, int]) -> int:
     return sum(1 << kind for kind in kinds)
 
 
-class Held(NamedTuple):
-    """A frame that waited for the confirmation of its names or was late, and its arrival (ns)."""
-
-    frame: NatNetFrame
-    arrival_ns: int
-    names: Mapping[int, Model]
-
-
-class Echo(NamedTuple):
-    """
-    A round trip to the server's clock.
-
-    :ivar sent_ns: arrival clock of this host when the request was sent (ns).
-    :ivar server_ticks: the server's counter when the request arrived there.
-    :ivar received_ns: arrival clock when the answer arrived (ns).
-    """
-
-    sent_ns: int
-    server_ticks: int
-    received_ns: int
-
-
 class Response(NamedTuple):
     """
     The answer to a request.
@@ -425,18 +403,3 @@ class Unanswered(NamedTuple):
     """The server did not answer a request after several attempts."""
 
     command: str
-
-
-class Untimed(NamedTuple):
-    """The frames have no times of the counter, although the server states its frequency."""
-
-
-class Disconnected(NamedTuple):
-    """The conversation has ended, for this reason."""
-
-    reason: str
-
-
-Event = Union[
-    ServerInfo, NatNetFrame, Held, Definitions, Echo, Response, Unrecognized, Unanswered, Untimed,
-    Disconnected]

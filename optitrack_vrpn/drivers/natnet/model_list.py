@@ -24,11 +24,13 @@ are copies, sent one after the other until an answer arrives, so that one lost d
 round.
 """
 
+from bisect import insort
 from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Optional
 
 from optitrack_vrpn.core.units import NS_PER_MS, NS_PER_S
+from optitrack_vrpn.drivers.driver import NEVER_NS
 from optitrack_vrpn.drivers.natnet.messages import (
     ASSET_KEY, FRAME_MODELS_CHANGED, Model, NatNetFrame, PLATE_KEY, SKELETON_KEY, type_mask)
 
@@ -62,6 +64,8 @@ _SETTLING_NS = 100 * NS_PER_MS
 #: Chosen: frame numbers may fall by this much when datagrams overtake each other; a larger fall is
 #: a restart of the server.
 _LATE_FRAMES = 64
+#: Chosen: longest time (ns) for which a frame waits for the confirmation of its names.
+_HOLD_NS = 100 * NS_PER_MS
 
 
 class ModelList:
@@ -312,3 +316,49 @@ def other_keys(frame: NatNetFrame) -> list[int]:
     return [key | one[0] & 0xffffffff for key, found in (
         (SKELETON_KEY, frame.skeletons), (ASSET_KEY, frame.assets), (PLATE_KEY, frame.plates))
         for one in found]
+
+
+class HeldFrames:
+    """
+    Frames without any confirmed name, for which definitions are under way.
+
+    :ivar frames: the frames and their arrivals (ns), in the order of their numbers.
+    """
+
+    def __init__(self) -> None:
+        self.frames: list[tuple[NatNetFrame, int]] = []
+
+    @property
+    def until_ns(self) -> int:
+        """Return when one of them has waited too long (ns)."""
+        return min((arrival_ns for _, arrival_ns in self.frames), default=NEVER_NS) + _HOLD_NS
+
+    def add(self, frame: NatNetFrame, arrival_ns: int) -> None:
+        """Hold a frame."""
+        insort(self.frames, (frame, arrival_ns), key=lambda held: held[0].number)
+
+    def release(
+        self, models: ModelList, now_ns: int, stable: Mapping[int, Model], until_ns: int,
+    ) -> list[tuple[NatNetFrame, int, Mapping[int, Model]]]:
+        """
+        Return the frames whose names are known now, and those that have waited too long.
+
+        :param stable: models of the frames that arrived before a time.
+        :param until_ns: that time.
+        :returns: frames, arrivals (ns) and names.
+        """
+        if not self.frames:
+            return []
+        found: list[tuple[NatNetFrame, int, Mapping[int, Model]]] = []
+        held, self.frames = self.frames, []
+        waiting = models.all_uncertain
+        for frame, arrival_ns in held:
+            if arrival_ns < until_ns:
+                found.append((frame, arrival_ns, models.names_at(frame.number, stable)))
+            elif not waiting:
+                found.append((frame, arrival_ns, models.names_at(frame.number)))
+            elif now_ns - arrival_ns < _HOLD_NS:
+                self.frames.append((frame, arrival_ns))
+            else:
+                found.append((frame, arrival_ns, {}))
+        return found

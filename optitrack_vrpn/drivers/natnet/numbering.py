@@ -1,11 +1,37 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Find the missing frames in the frame numbers of NatNet."""
+"""The counters of a NatNet conversation; the missing frames in the numbers of the frames."""
 
+from dataclasses import dataclass
 from typing import Optional
 
 from optitrack_vrpn.core.units import NS_PER_MS
 from optitrack_vrpn.drivers.losses import LossCounter, LossCounters
+
+
+@dataclass
+class NatNetCounters(LossCounters):
+    """
+    Counters of one conversation.
+
+    :ivar datagrams: datagrams, valid or not.
+    :ivar messages: decoded frames.
+    :ivar poses: rigid bodies in these frames.
+    :ivar malformed: datagrams that contradict their type or the version of the bitstream.
+    :ivar early: frames that arrived before the server stated its version.
+    :ivar other_type: messages of types that are not used.
+    :ivar unexpected: answers without a request.
+    :ivar echoes: measured round trips.
+    """
+
+    datagrams: int = 0
+    messages: int = 0
+    poses: int = 0
+    malformed: int = 0
+    early: int = 0
+    other_type: int = 0
+    unexpected: int = 0
+    echoes: int = 0
 
 
 class Numbering:

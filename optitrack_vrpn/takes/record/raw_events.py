@@ -12,7 +12,6 @@ from optitrack_vrpn.core.errors import RemoteProtocolError
 from optitrack_vrpn.drivers.driver import Deliver, Finish, ProtocolDriver
 from optitrack_vrpn.drivers.frames import Item
 from optitrack_vrpn.drivers.natnet import codec
-from optitrack_vrpn.drivers.natnet.connection import bitstream_version, NatNetConnection
 from optitrack_vrpn.drivers.natnet.driver import NatNetDriver
 from optitrack_vrpn.drivers.natnet.messages import MessageId
 from optitrack_vrpn.drivers.natnet.settings import NatNetConfig
@@ -50,7 +49,7 @@ def arrivals(session: RawSession) -> Iterator[RawArrival]:
     for action in session.read():
         arrival_ns, offset_ns = action.arrival_ns, action.host_minus_arrival_ns
         if natnet is not None:
-            _follow_requests(natnet.connection, action)
+            _follow_requests(natnet, action)
         if action.kind == 'sent':
             continue
         items = driver.feed(
@@ -77,19 +76,18 @@ def _has_failed(driver: ProtocolDriver, now_ns: int) -> bool:
     return False
 
 
-def _follow_requests(connection: NatNetConnection, action: Action) -> None:
-    """Pass the requests that were recorded, and their answers, to a connection."""
+def _follow_requests(driver: NatNetDriver, action: Action) -> None:
+    """Pass the requests that were recorded, and their answers, to a driver."""
     with contextlib.suppress(RemoteProtocolError):    # damaged, or of another program
         number, payload = codec.decode_message(action.data)
         if action.kind != 'sent':
-            version = bitstream_version(codec.response_text(payload)) if (
-                number == MessageId.RESPONSE) else None
-            if version is not None and version >= (3, 0) and connection.established:
-                connection.version = version
+            version = codec.bitstream_version(payload) if (
+                number == MessageId.RESPONSE and driver.info is not None) else None
+            driver.version = version or driver.version
         elif number == MessageId.ECHO_REQUEST:
-            connection.echo_request(codec.decode_echo_request(payload))
+            driver.echo_request(codec.decode_echo_request(payload))
         elif number == MessageId.REQUEST_MODEL_DEFINITIONS:
-            connection.models.request_mask(action.arrival_ns)
+            driver.models.request_mask(action.arrival_ns)
 
 
 def stamped(sessions: Iterable[RawSession], pipeline: Pipeline) -> Iterator[tuple[Sample, int]]:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from optitrack_vrpn.core.errors import RemoteProtocolError
 from optitrack_vrpn.drivers.natnet import codec
-from optitrack_vrpn.drivers.natnet.connection import bitstream_version
 from optitrack_vrpn.drivers.natnet.definitions import decode_definitions
 from optitrack_vrpn.drivers.natnet.layouts import decoded_text, Reader
 from optitrack_vrpn.drivers.natnet.messages import (
@@ -115,7 +114,7 @@ class NameRemover:
             return codec.encode_server_info(info._replace(
                 group=info.group and MULTICAST_GROUP))[4:]
         if number == MessageId.RESPONSE:
-            version = bitstream_version(codec.response_text(payload))
+            version = codec.bitstream_version(payload)
             self._version = version or self._version
             return payload if version or len(payload) <= 4 else bytes(len(payload))
         if number == MessageId.MODEL_DEFINITIONS:
