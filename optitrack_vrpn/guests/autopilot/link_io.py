@@ -11,7 +11,6 @@ Messages and bytes are those of pymavlink's generated dialect, without its conne
 
 from __future__ import annotations
 
-from collections import deque
 import math
 import os
 import select
@@ -23,6 +22,7 @@ from typing import Any, Callable, NamedTuple, Optional, Sequence
 from optitrack_vrpn.core.errors import OptitrackVrpnError, TransportError
 from optitrack_vrpn.core.events import Event
 from optitrack_vrpn.core.severity import ERROR, INFO
+from optitrack_vrpn.core.worker_io import Worker
 from optitrack_vrpn.guests.autopilot.gate import Output
 from optitrack_vrpn.guests.autopilot.messages import dialect, make, VehicleState
 from optitrack_vrpn.guests.autopilot.report import LinkReport
@@ -133,30 +133,27 @@ class LinkThread:
         self._codec = Codec(self.vehicle.own_system, COMPONENT)
         self._transport: Optional[Transport] = None
         self._trouble = 'not opened yet'
-        self._queue: deque[VisionBatch] = deque()
-        self._queue_lock = threading.Lock()
-        self._ended = False
+        self._readable = False
         self._next_open = 0.0
         self._age_ns = 0
         self._counts: dict[str, Any] = {
             'opened': 0, 'received': 0, 'bad_bytes': 0, 'oldest_ms': 0.0, 'other_autopilot': '',
             **dict.fromkeys((f'dropped_{reason}' for reason in (
-                'no_link', 'too_old', 'not_taken', 'superseded')), 0)}
+                'no_link', 'too_old', 'not_taken')), 0)}
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_read, False)
         os.set_blocking(self._wake_write, False)
-        self._thread = threading.Thread(target=self._run, name='mavlink', daemon=True)
+        self._worker: Worker[VisionBatch] = Worker(
+            'mavlink', self._failed, process=self._send_batch, turn=self._turn, limit=WAITING,
+            oldest=True, end=self._shut, wait=self._wait, wake=self._wake)
 
     def start(self) -> None:
         """Start to open the link."""
-        self._thread.start()
+        self._worker.start()
 
     def close(self) -> None:
         """Stop the thread and release the link; nothing is sent afterwards."""
-        self._ended = True
-        self._wake()
-        if self._thread.ident is not None:
-            self._thread.join()
+        self._worker.stop()
         for descriptor in (self._wake_read, self._wake_write):
             os.close(descriptor)
 
@@ -179,24 +176,19 @@ class LinkThread:
 
     def send(self, batch: VisionBatch) -> None:
         """Queue the messages of a sample; never waits for the link."""
-        with self._queue_lock:
-            if len(self._queue) >= WAITING:
-                self._queue.popleft()
-                self._counts['dropped_superseded'] += 1
-            self._queue.append(batch)
-        self._wake()
+        self._worker.put(batch)
 
     def clear(self) -> None:
         """Discard the samples that wait to be sent."""
-        with self._queue_lock:
-            self._queue.clear()
+        self._worker.clear()
 
     def report(self, age_ns: int = 0) -> LinkReport:
         """Return state and counters of the link; safe from any thread."""
         transport = self._transport
         return LinkReport(
             transport is not None, self._trouble, '' if transport is None else transport.peer,
-            self._age_ns, {**self._counts, 'bad_bytes': self._codec.bad})
+            self._age_ns, {**self._counts, 'bad_bytes': self._codec.bad,
+                           'dropped_superseded': self._worker.dropped})
 
     # -- the thread --------------------------------------------------------------------------
 
@@ -206,20 +198,17 @@ class LinkThread:
         except OSError:    # full, which also wakes the thread, or closed
             pass
 
-    def _run(self) -> None:
-        while not self._ended:
-            try:
-                self._work()
-            except TransportError as error:
-                self._fail(error)
-            except Exception:    # the thread must continue: the next message may be valid
-                self._log(Event(
-                    ERROR, 'bug', f'bug in the link:\n{traceback.format_exc()}'))
-                self._fail(TransportError('bug in the link'))
-        self._shut()
+    def _failed(self, error: Exception) -> bool:
+        """Reopen the link after a failure, and after a bug: the next message may be valid."""
+        if not isinstance(error, TransportError):
+            bug = ''.join(traceback.format_exception(error))
+            self._log(Event(ERROR, 'bug', f'bug in the link:\n{bug}'))
+            error = TransportError('bug in the link')
+        self._fail(error)
+        return True
 
-    def _work(self) -> None:
-        """Open the link if necessary, wait for work, and do it."""
+    def _wait(self) -> None:
+        """Open the link if necessary, and wait for work."""
         transport = self._transport or self._open()
         poll = select.poll()
         poll.register(self._wake_read, select.POLLIN)
@@ -231,14 +220,11 @@ class LinkThread:
         ready = [descriptor for descriptor, _ in poll.poll(math.ceil(wait_s * 1000.0))]
         if self._wake_read in ready:
             os.read(self._wake_read, 4096)
+        self._readable = transport is not None and transport.fileno() in ready
         if transport is not None:
             # Messages in the system's buffer that would leave too late.
             transport.expire()
             self._count(transport)
-        self._send_waiting()
-        if transport is not None and transport.fileno() in ready:
-            self._read(transport)
-        self._send_due()
 
     def _count(self, transport: Transport) -> None:
         self.interruptions += transport.interruptions
@@ -305,7 +291,10 @@ class LinkThread:
                 f'sends to this port, from {place}: it is ignored; give each vehicle its own port '
                 'and its own system id'))
 
-    def _send_due(self) -> None:
+    def _turn(self) -> None:
+        """Read, and send what is due."""
+        if self._transport is not None and self._readable:
+            self._read(self._transport)
         with self.lock:
             due = self.vehicle.tick(time.time_ns(), time.monotonic_ns())
             events = self.vehicle.take_events()
@@ -315,30 +304,25 @@ class LinkThread:
             for message in due:
                 self._transport.write(self._codec.encode(message))
 
-    def _send_waiting(self) -> None:
-        """Send the waiting samples that are still fresh."""
-        while True:
-            with self._queue_lock:
-                if not self._queue:
-                    return
-                batch = self._queue.popleft()
-            # Encode first, so that little time passes between the check of the age and the write.
-            encoded = [(message.get_type(), self._codec.encode(message))
-                       for message in batch.messages]
-            age_ns = time.time_ns() - batch.stamp_ns
-            transport = self._transport
-            if transport is None:
-                self._counts['dropped_no_link'] += 1
-            elif age_ns > self._plan.max_age_ns:
-                self._counts['dropped_too_old'] += 1
-            elif not self._write(transport, encoded, age_ns):
-                self._counts['dropped_not_taken'] += 1
-                self._count(transport)
-            else:
-                self._age_ns = age_ns
-                self.written_ns = batch.stamp_ns
-                self._counts['oldest_ms'] = max(
-                    self._counts['oldest_ms'], round(age_ns / 1e6, 2))
+    def _send_batch(self, batch: VisionBatch) -> None:
+        """Send a sample that is still fresh."""
+        # Encode first, so that little time passes between the check of the age and the write.
+        encoded = [(message.get_type(), self._codec.encode(message))
+                   for message in batch.messages]
+        age_ns = time.time_ns() - batch.stamp_ns
+        transport = self._transport
+        if transport is None:
+            self._counts['dropped_no_link'] += 1
+        elif age_ns > self._plan.max_age_ns:
+            self._counts['dropped_too_old'] += 1
+        elif not self._write(transport, encoded, age_ns):
+            self._counts['dropped_not_taken'] += 1
+            self._count(transport)
+        else:
+            self._age_ns = age_ns
+            self.written_ns = batch.stamp_ns
+            self._counts['oldest_ms'] = max(
+                self._counts['oldest_ms'], round(age_ns / 1e6, 2))
 
     def _write(
         self, transport: Transport, encoded: Sequence[tuple[str, bytes]], age_ns: int,

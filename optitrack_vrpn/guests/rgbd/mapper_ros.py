@@ -7,12 +7,11 @@ The executor's thread pairs messages; a second thread maps. A service answers wh
 thread has completed the work; the executor handles other messages during that time.
 """
 
-from collections import deque
+from concurrent import futures
 import functools
 import os
 from pathlib import Path as FilePath
 import re
-import threading
 import time
 import traceback
 from typing import Any, Callable, NamedTuple, Optional
@@ -24,6 +23,7 @@ from optitrack_vrpn.core.errors import ConfigurationError, OptitrackVrpnError
 from optitrack_vrpn.core.names import counted
 from optitrack_vrpn.core.severity import ERROR, INFO, Severity, STALE, WARN
 from optitrack_vrpn.core.units import NS_PER_S
+from optitrack_vrpn.core.worker_io import Worker
 from optitrack_vrpn.guests.rgbd.camera_node_ros import (
     CameraNode, cloud_message, LATCHED, make_header, pose_matrix, pose_message, SENSOR_QOS,
     stamp_ns, transform_message)
@@ -68,13 +68,9 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
         self._odometry_frame = ''
         self._cloud_due_s = 0.0
         self._answers: list[Any] = []
-        self._ready = threading.Condition()
-        self._queue: deque[_Frame] = deque()
-        self._jobs: deque[tuple[Callable[[], str], Any]] = deque()
-        self._thread: Optional[threading.Thread] = None
-        self._ending = False
+        self._worker: Worker[_Frame] = self._make_worker()
         self._last_ns: Optional[int] = None
-        self._taken = self._dropped = self._manual = 0
+        self._taken = self._manual = 0
         self._solved: Optional[Solved] = None
         super().__init__(node_name, MapperNodeSettings, **kwargs)
         self._answered = self.create_guard_condition(lambda: None)
@@ -86,7 +82,7 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
         opencv().setNumThreads(1)
         self._settings = settings
         self._mapper = Mapper(settings)
-        self._solved, self._error, self._taken, self._dropped = None, '', 0, 0
+        self._solved, self._error, self._taken = None, '', 0
         self._last_ns = None
         for name, kind, topic, qos in (
                 ('keyframes', PointCloud2, 'keyframes', 10),
@@ -98,9 +94,8 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
         if settings.tf:
             self._outputs['tf'] = tf_publisher(self)
         self._mocap_control.set_info_topics([self._outputs['path'].topic_name])
-        self._ending = False
-        self._thread = threading.Thread(target=self._run, name='mapper', daemon=True)
-        self._thread.start()
+        self._worker = self._make_worker()
+        self._worker.start()
         for name, work in (
                 ('publish_keyframes', self._publish_keyframes),
                 ('save_keyframes', self._save), ('load_keyframes', self._load),
@@ -112,8 +107,7 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
         """Subscribe; the map of an earlier activation stays and grows."""
         given = self._settings
         self._poses = Pairer(round(given.tolerance_s * NS_PER_S), _WAITING)
-        with self._ready:
-            self._mapper.start_run()
+        self._worker.call(self._mapper.start_run)
         self._subscribe(given, {'colour': given.info}, given.rectified)
         self._inputs.append(self.create_subscription(
             OdometryMessage, self._settings.odometry, self._on_odometry, SENSOR_QOS))
@@ -121,20 +115,11 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
     def end(self) -> None:
         """Destroy the subscriptions, and empty the queue; the map stays."""
         super().end()
-        with self._ready:
-            self._queue.clear()
+        self._worker.clear()
 
     def release(self) -> None:
         """End the thread, refuse the calls in the queue, destroy publishers and services."""
-        with self._ready:
-            self._ending = True
-            self._ready.notify()
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
-        self._queue.clear()
-        while self._jobs:
-            self._jobs.popleft()[1].set_result((False, 'the node was cleaned up'))
+        self._worker.stop()
         for service in self._answers:
             self.destroy_service(service)
         self._answers.clear()
@@ -151,13 +136,7 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
 
     def _match(self, stream: int, stamp: int, message: Any) -> None:
         for pair, odometry in self._poses.add(stream, stamp, message):
-            frame = self._as_frame(pair[0], pair[1], odometry)
-            with self._ready:
-                if len(self._queue) >= _WAITING:
-                    self._queue.popleft()
-                    self._dropped += 1
-                self._queue.append(frame)
-                self._ready.notify()
+            self._worker.put(self._as_frame(pair[0], pair[1], odometry))
 
     def _as_frame(self, colour: Image, depth: Image, message: OdometryMessage) -> _Frame:
         camera = self._camera('colour')
@@ -180,20 +159,11 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
 
     # -- the thread that maps ------------------------------------------------------------------
 
-    def _run(self) -> None:
-        while True:
-            with self._ready:
-                while not (self._queue or self._jobs or self._ending):
-                    self._ready.wait()
-                if self._ending:
-                    return
-                job = self._jobs.popleft() if self._jobs else None
-                frame = self._queue.popleft() if job is None else None
-            if job is not None:
-                job[1].set_result(self._done(job[0]))
-                self._answered.trigger()
-            elif frame is not None:
-                self._done(functools.partial(self._map, frame))
+    def _make_worker(self) -> Worker[_Frame]:
+        """Make the thread that maps; it serves the calls of services before frames."""
+        def process(frame: _Frame) -> None:
+            self._done(functools.partial(self._map, frame))
+        return Worker('mapper', lambda error: True, process=process, limit=_WAITING, oldest=True)
 
     def _done(self, work: Callable[[], Any]) -> tuple[bool, str]:
         """Run ``work``; return True and its text, or False and the error."""
@@ -254,9 +224,12 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
     def _service(self, work: Callable[[], str]) -> Any:
         async def answer(_: Any, response: Any) -> Any:
             future: Any = Future()
-            with self._ready:
-                self._jobs.append((work, future))
-                self._ready.notify()
+
+            def done(found: 'futures.Future[tuple[bool, str]]') -> None:
+                future.set_result((False, 'the node was cleaned up') if found.cancelled()
+                                  else found.result())
+                self._answered.trigger()
+            self._worker.call(functools.partial(self._done, work)).add_done_callback(done)
             response.success, response.message = await future
             return response
         return answer
@@ -365,7 +338,7 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
     def _values(self) -> dict[str, Any]:
         mapper = self._mapper
         values: dict[str, Any] = {
-            'frames': self._taken, 'dropped frames': self._dropped,
+            'frames': self._taken, 'dropped frames': self._worker.dropped,
             'pairs of images': self._pairer.pairs, 'keyframes': len(mapper.keyframes),
             'refused keyframes': mapper.refused, 'loops': len(mapper.loops),
             'loops left out': sum(each.left_out for each in mapper.loops)}
