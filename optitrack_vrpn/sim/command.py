@@ -94,10 +94,24 @@ def _add_setting(parser: argparse.ArgumentParser, flag: str, path: str) -> None:
         metavar=None if about['choices'] else (about['unit'] or key).upper())
 
 
-def scenario_from_arguments(arguments: argparse.Namespace) -> Scenario:
+def parse(
+    parser: Parser, argv: Optional[Sequence[str]],
+) -> tuple[argparse.Namespace, list[str]]:
+    """Parse the command line of a simulator, and set its log; also return those for ROS."""
+    end_with_parent()
+    arguments, for_ros = parser.parse(argv)
+    logging.basicConfig(
+        level=arguments.log_level.upper(), format=f'[{parser.prog}] %(levelname)s %(message)s')
+    return arguments, for_ros
+
+
+def scenario_from_arguments(
+    arguments: argparse.Namespace, names: Sequence[str] = (),
+) -> Scenario:
     """
     Create the scenario that a command line describes.
 
+    :param names: the bodies if it names none, neither by a number nor by a file.
     :raises ConfigurationError: if a value of it or of its file is not allowed.
     """
     data: dict[str, Any] = {}
@@ -120,6 +134,8 @@ def scenario_from_arguments(arguments: argparse.Namespace) -> Scenario:
         target[key] = value
     if arguments.names is not None:
         data['bodies'] = arguments.names
+    elif names and arguments.bodies is arguments.scenario is None:
+        data['bodies'] = list(names)
     elif arguments.bodies is not None or data.get('bodies') is None:
         data['bodies'] = 3 if arguments.bodies is None else arguments.bodies
     data['bodies'] = plain_bodies(data['bodies'], '--bodies')
@@ -167,11 +183,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     :returns: 0 after Ctrl-C, SIGTERM or ``--duration``; 1 for an error, 64 if the command line
         or the scenario is wrong.
     """
-    end_with_parent()
-    arguments, _ = make_parser().parse(argv)
-    logging.basicConfig(
-        level=arguments.log_level.upper(), format='[motive_sim] %(levelname)s %(message)s')
-    return serve(scenario_from_arguments(arguments), announce)
+    return serve(scenario_from_arguments(parse(make_parser(), argv)[0]), announce)
 
 
 def serve(

@@ -107,6 +107,18 @@ class Interval(_Repeated):
         return activity(frames, rate, self.start, self.end, self.every)
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Once(_Repeated):
+    """Base of faults of one frame, or of one per period."""
+
+    at: float = _time('its time', MISSING)
+
+    def hits(self, frames: Frames, rate: float) -> Activity:
+        """Find the affected frames; see ``activity``."""
+        first = frame_at(self.at, rate)
+        return activity(frames, rate, first / rate, (first + 1) / rate, self.every)
+
+
 OCCLUSION_MODES = ('silent', 'frozen', 'zeroed')
 
 
@@ -162,20 +174,26 @@ class NotFinite(Interval):
 
 @checked
 @dataclass(frozen=True)
-class Outlier(_Repeated):
+class Outlier(_Once):
     """One single frame is wrong: mislabelled markers."""
 
-    at: float = _time('time of the frame', MISSING)
     offset: tuple[float, float, float] = _offset(0.5)
-
-    def hits(self, frames: Frames, rate: float) -> Activity:
-        """Find the affected frames: one, or one per period."""
-        first = frame_at(self.at, rate)
-        return activity(frames, rate, first / rate, (first + 1) / rate, self.every)
 
     def apply(self, position: Array, quat_xyzw: Array, active: Mask) -> None:
         """Modify the affected poses in place."""
         position[active] += self.offset
+
+
+class FrameEffect(NamedTuple):
+    """
+    What faults do to one frame.
+
+    :ivar copies: number of its transmissions.
+    :ivar names: names of the bodies, in their order.
+    """
+
+    copies: int
+    names: list[str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,11 +209,20 @@ class _RandomFrames(Interval):
 class DropFrames(_RandomFrames):
     """Whole frames are never sent."""
 
+    def affect(self, effect: FrameEffect, draw: float) -> FrameEffect:
+        """Affect one frame; ``draw`` is uniform in [0, 1)."""
+        return effect._replace(copies=0) if draw < self.probability else effect
+
 
 @checked
 @dataclass(frozen=True)
 class DuplicateFrames(_RandomFrames):
     """Frames are sent twice, with equal stamps."""
+
+    def affect(self, effect: FrameEffect, draw: float) -> FrameEffect:
+        """Affect one frame; see ``DropFrames``."""
+        return effect._replace(copies=min(2 * effect.copies, 2)) if (
+            draw < self.probability) else effect
 
 
 @checked
@@ -205,13 +232,18 @@ class SwapLabels(Interval):
 
     bodies: tuple[str, str] = setting(MISSING, doc='names of the two')
 
+    def affect(self, effect: FrameEffect, draw: float) -> FrameEffect:
+        """Affect one frame; see ``DropFrames``."""
+        one, other = self.bodies
+        exchanged = {one: other, other: one}
+        return effect._replace(names=[exchanged.get(name, name) for name in effect.names])
+
 
 @checked
 @dataclass(frozen=True)
-class Restart(_Repeated):
+class Restart(_Once):
     """Motive is restarted: its clock (with ``base: motive``) starts again, and its ids change."""
 
-    at: float = _time('time of the restart', MISSING)
     downtime: float = setting(1.0, unit='s', low=0.0, high=3600.0, doc='time without a server')
 
 

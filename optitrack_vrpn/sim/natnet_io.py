@@ -27,8 +27,8 @@ from optitrack_vrpn.drivers.sockets_io import broadcast_addresses
 from optitrack_vrpn.sim.acceptor_io import cannot_listen, forget, raw_clock_ns
 from optitrack_vrpn.sim.impairments import ImpairedLink
 from optitrack_vrpn.sim.natnet import FREQUENCY, NatNetWorld
-from optitrack_vrpn.sim.natnet_models import check_limits, SAMPLES
-from optitrack_vrpn.sim.natnet_settings import NATNET_VERSIONS
+from optitrack_vrpn.sim.natnet_models import SAMPLES
+from optitrack_vrpn.sim.natnet_settings import MOST_MARKERS, NATNET_VERSIONS
 from optitrack_vrpn.sim.scenario_io import Scenario
 from optitrack_vrpn.sim.world import SimCounters, SimFrame as WorldFrame, SimStream, Timers, World
 
@@ -106,7 +106,10 @@ class NatNetServer:
             clients of the closed library hold.
         """
         frame = self.world.frame(WorldFrame(0, [], 0), 0, 0)
-        check_limits(self.world.definitions, frame)
+        if len(frame.markers) > MOST_MARKERS:
+            raise ConfigurationError(
+                f'the scenario has {len(frame.markers)} labelled and unlabelled markers; programs '
+                f'with the NatNet library hold {MOST_MARKERS}: use fewer')
         try:
             for version in {self.world.version, *filter(self._granted, NATNET_VERSIONS.values())}:
                 encode_frame(frame, version)

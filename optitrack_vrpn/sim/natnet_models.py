@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Skeletons, force plates and unlabelled markers of a simulated Motive, and limits of its clients.
+Skeletons, force plates and unlabelled markers of a simulated Motive.
 
 All are functions of the time of the scenario; the faults of skeletons are those of bodies.
 """
@@ -10,11 +10,10 @@ import math
 
 import numpy as np
 
-from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.drivers.frames import Vector
 from optitrack_vrpn.drivers.natnet.messages import (
-    Analog, BODY_TRACKING_VALID, BodyDefinition, Definitions, MARKER_UNLABELLED, NatNetFrame,
-    NatNetMarker, NatNetSkeleton, PlateDefinition, SkeletonDefinition)
+    Analog, BODY_TRACKING_VALID, BodyDefinition, Definitions, MARKER_UNLABELLED, NatNetMarker,
+    NatNetSkeleton, PlateDefinition, SkeletonDefinition)
 from optitrack_vrpn.sim.faults import Frames
 from optitrack_vrpn.sim.figure import BONES_21, BONES_51, SimFigure
 from optitrack_vrpn.sim.impairments import apply_faults, occlusions
@@ -34,30 +33,6 @@ _WEIGHT_N = 700.0
 _CHANNELS = ('Fx', 'Fy', 'Fz', 'Mx', 'My', 'Mz')
 #: Ids of unlabelled markers are those of the point cloud.
 _FIRST_POINT = 1001
-
-#: Arrays of the closed library libNatNet 4.4, beyond which it loses data without an error.
-LIMITS = {
-    'descriptions': 2000, 'rigid bodies': 1000, 'skeletons': 100, 'bones of a skeleton': 200,
-    'labelled and unlabelled markers': 1000, 'other markers': 1000, 'force plates': 100}
-
-
-def check_limits(definitions: Definitions, frame: NatNetFrame) -> None:
-    """
-    Check that clients that use the closed library can hold a scenario.
-
-    :raises ConfigurationError: if they cannot.
-    """
-    amounts = {
-        'descriptions': sum(len(found) for found in definitions if isinstance(found, tuple)),
-        'rigid bodies': len(definitions.bodies), 'skeletons': len(definitions.skeletons),
-        'bones of a skeleton': max((len(one.bones) for one in definitions.skeletons), default=0),
-        'labelled and unlabelled markers': len(frame.markers), 'other markers': len(frame.others),
-        'force plates': len(definitions.plates)}
-    for what, amount in amounts.items():
-        if amount > LIMITS[what]:
-            raise ConfigurationError(
-                f'the scenario has {amount} {what}; programs with the NatNet library hold '
-                f'{LIMITS[what]}: use fewer')
 
 
 class Models:

@@ -18,6 +18,10 @@ NATNET_VERSIONS = {
     '4.1': (4, 1), '4.2': (4, 2), '4.3': (4, 3), '4.4': (4, 4),
     '4.5': (4, 5)}
 
+#: Markers, labelled and unlabelled, in the arrays of the closed library libNatNet 4.4, beyond
+#: which it loses data without an error; it holds 100 skeletons and 100 force plates.
+MOST_MARKERS = 1000
+
 
 @checked
 @dataclass(frozen=True)
@@ -35,12 +39,12 @@ class NatNet:
         DATA_PORT, low=0, high=65535,
         doc='port from which frames are sent, and of the multicast group; 0: any free one')
     markers: int = setting(4, low=0, high=20, doc='labelled markers of each body')
-    skeletons: int = setting(0, low=0, high=1000, doc='walking skeletons')
+    skeletons: int = setting(0, low=0, high=100, doc='walking skeletons')
     bones: int = setting(21, low=21, high=51, doc='bones of each skeleton: 21, or 51 with fingers')
     skeleton_faults: tuple[BodyFault, ...] = setting(
         (), tags=BODY_FAULTS, doc='faults of the first skeleton')
-    unlabelled: int = setting(0, low=0, high=10000, doc='unlabelled markers')
-    plates: int = setting(0, low=0, high=1000, doc='force plates')
+    unlabelled: int = setting(0, low=0, high=MOST_MARKERS, doc='unlabelled markers')
+    plates: int = setting(0, low=0, high=100, doc='force plates')
     ticks: bool = setting(
         True, doc='frames contain times of the counter; false: zeros, as other emulators send')
     edit_mode: bool = setting(False, doc='play a take instead of live poses')

@@ -12,7 +12,7 @@ import numpy as np
 from optitrack_vrpn.core.rotation import IDENTITY
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.drivers.frames import Body as Pose, Motion as Derivative, Quaternion, Vector
-from optitrack_vrpn.sim.faults import DropFrames, frame_at, Frames, Restart, SwapLabels
+from optitrack_vrpn.sim.faults import frame_at, FrameEffect, Frames, Restart
 from optitrack_vrpn.sim.impairments import add_noise, apply_faults, Draws, occlusions
 from optitrack_vrpn.sim.motion import Array, Motion, MotionState, quat_from_rotation_vector
 from optitrack_vrpn.sim.scenario_io import Scenario, SimBody
@@ -80,7 +80,7 @@ class World:
         # Streams of random numbers that are not for a body.
         self._frame_faults = [
             (fault, Draws(scenario.seed, (1 << 32) + i, 1, uniform=True))
-            for i, fault in enumerate(scenario.faults)]
+            for i, fault in enumerate(scenario.faults) if not isinstance(fault, Restart)]
         self._motions: list[LiveMotion] = [
             live.get(body.name, cast(Motion, body.motion)) for body in self.bodies]
         self._block_size = 1 if live else _BLOCK
@@ -128,19 +128,12 @@ class World:
                         name, 0, stamp_ns, False, sample.acceleration, IDENTITY, dt))
         return SimFrame(number, reports, copies, frozenset(lost))
 
-    def _frame_effects(self, number: int) -> tuple[int, list[str]]:
-        copies, names = 1, self.names
-        frames = np.array((number,))
+    def _frame_effects(self, number: int) -> FrameEffect:
+        effect, frames = FrameEffect(1, self.names), np.array((number,))
         for fault, draws in self._frame_faults:
-            if isinstance(fault, Restart) or not fault.hits(frames, self._rate).active[0]:
-                continue
-            if isinstance(fault, SwapLabels):
-                one, other = (names.index(name) for name in fault.bodies)
-                names = list(names)
-                names[one], names[other] = names[other], names[one]
-            elif draws.at(frames)[0, 0] < fault.probability:
-                copies = 0 if isinstance(fault, DropFrames) else min(2 * copies, 2)
-        return copies, names
+            if fault.hits(frames, self._rate).active[0]:
+                effect = fault.affect(effect, draws.at(frames)[0, 0])
+        return effect
 
     def _samples(self, index: int, body: SimBody, frames: Frames) -> list[SimSample]:
         lost, silent, held = occlusions(body.faults, frames, self._rate)
@@ -242,12 +235,9 @@ class SimStream:
 
     def restart_at(self, number: int) -> Optional[Restart]:
         """Return the restart at a frame, if there is one."""
-        for fault in self._restarts:
-            ahead = number - frame_at(fault.at, self._rate)
-            every = max(1, round(fault.every * self._rate)) if fault.every else 0
-            if ahead == 0 or (every and ahead > 0 and ahead % every == 0):
-                return fault
-        return None
+        frames = np.array((number,))
+        return next((fault for fault in self._restarts
+                     if fault.hits(frames, self._rate).active[0]), None)
 
 
 class Timers:

@@ -4,7 +4,6 @@
 
 import argparse
 import contextlib
-import logging
 import os
 import queue
 import signal
@@ -17,7 +16,6 @@ from typing import Any, Iterator, Optional, Sequence
 
 from optitrack_vrpn.cli.arguments import Parser, whole
 from optitrack_vrpn.cli.command_io import command, loading
-from optitrack_vrpn.cli.signals_io import end_with_parent
 from optitrack_vrpn.cli.terminal_io import Screen
 from optitrack_vrpn.core.errors import ConfigurationError, OptitrackVrpnError
 from optitrack_vrpn.guests.machine.view import table
@@ -211,16 +209,11 @@ def simulate(argv: Optional[Sequence[str]] = None) -> int:
     from optitrack_vrpn.guests.machine.axis_bridge_io import load_table
     from optitrack_vrpn.guests.machine.gantry_sim_io import carried, UdpMachine
     from optitrack_vrpn.guests.machine.machine_io import load_machine
-    from optitrack_vrpn.sim.command import announce, scenario_from_arguments, serve
+    from optitrack_vrpn.sim.command import announce, parse, scenario_from_arguments, serve
     from optitrack_vrpn.sim.server_io import MotiveSimServer
-    end_with_parent()
-    arguments, _ = sim_parser().parse(argv)
-    logging.basicConfig(
-        level=arguments.log_level.upper(), format='[gantry_sim] %(levelname)s %(message)s')
+    arguments, _ = parse(sim_parser(), argv)
     settings, axes = load_machine(arguments.machine), load_table(arguments.axes)
-    if arguments.names is None and arguments.bodies is None and arguments.scenario is None:
-        arguments.names = list(axes.bodies)
-    scenario = scenario_from_arguments(arguments)
+    scenario = scenario_from_arguments(arguments, axes.bodies)
     with contextlib.closing(UdpMachine(
             settings, arguments.machine_host, arguments.machine_port)) as machine:
         scenario, live = carried(scenario, axes, machine.machine, machine.lock)

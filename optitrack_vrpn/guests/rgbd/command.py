@@ -3,7 +3,6 @@
 """Run the nodes rgbd_image_proc, rgbd_odometry, rgbd_mapper, rgbd_play and rgbd_sim."""
 
 import functools
-import logging
 from pathlib import Path
 import sys
 from typing import Any, Callable, Optional, Sequence, TypeVar
@@ -11,7 +10,6 @@ from typing import Any, Callable, Optional, Sequence, TypeVar
 from optitrack_vrpn.cli.arguments import duration, Parser
 from optitrack_vrpn.cli.command_io import command, loading
 from optitrack_vrpn.cli.files_io import use_profile
-from optitrack_vrpn.cli.signals_io import end_with_parent
 from optitrack_vrpn.core.names import counted
 from optitrack_vrpn.node.base.node_command import run_node_by_parameters
 
@@ -120,14 +118,9 @@ def _sim_parser() -> Parser:
 @command('rgbd_sim')
 def sim(argv: Optional[Sequence[str]] = None) -> int:
     """Run a simulated Motive and a simulated camera on its first body; take its options."""
-    end_with_parent()
-    arguments, for_ros = _sim_parser().parse(argv)
-    logging.basicConfig(
-        level=arguments.log_level.upper(), format='[rgbd_sim] %(levelname)s %(message)s')
-    if arguments.names is None and arguments.bodies is None and arguments.scenario is None:
-        arguments.names = ['Camera']
-    from optitrack_vrpn.sim.command import scenario_from_arguments
-    scenario = scenario_from_arguments(arguments)
+    from optitrack_vrpn.sim.command import parse, scenario_from_arguments
+    arguments, for_ros = parse(_sim_parser(), argv)
+    scenario = scenario_from_arguments(arguments, ['Camera'])
     use_profile()
     with loading('rgbd_sim'):
         from optitrack_vrpn.guests.rgbd.cameras_ros import RgbdSim

@@ -3,16 +3,14 @@
 """Run a simulated Motive and a simulated IMU on its first body: ``imu_sim``."""
 
 from collections.abc import Sequence
-import logging
 import sys
 from typing import Optional
 
 from optitrack_vrpn.cli.arguments import Parser
 from optitrack_vrpn.cli.command_io import command, loading
 from optitrack_vrpn.cli.files_io import use_profile
-from optitrack_vrpn.cli.signals_io import end_with_parent
 from optitrack_vrpn.sim.command import (
-    announce, make_parser as motive_parser, scenario_from_arguments)
+    announce, make_parser as motive_parser, parse, scenario_from_arguments)
 from optitrack_vrpn.sim.imu import ImuModel
 
 #: Flags and the settings of ``ImuModel`` that they set.
@@ -46,14 +44,9 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     :param argv: arguments, those of the process by default.
     :returns: exit code.
     """
-    end_with_parent()
-    arguments, for_ros = make_parser().parse(argv)
-    logging.basicConfig(
-        level=arguments.log_level.upper(), format='[imu_sim] %(levelname)s %(message)s')
-    if arguments.names is None and arguments.bodies is None and arguments.scenario is None:
-        arguments.names = ['wand']
+    arguments, for_ros = parse(make_parser(), argv)
     arguments.motion = arguments.motion or 'handheld'
-    scenario = scenario_from_arguments(arguments)
+    scenario = scenario_from_arguments(arguments, ['wand'])
     model = ImuModel(**{name: getattr(arguments, f'imu_{name}') for name in _FLAGS.values()})
     use_profile()
     with loading('imu_sim'):
