@@ -7,7 +7,7 @@ ARGS ?=
 RUN = @$(PYTHON) tools/env.py run
 
 .DEFAULT_GOAL := usage
-.PHONY: usage help demo demo-rgbd check test coverage lint docs env bench bench-cost bench-bodies bench-clock bench-takes bench-faults bench-gantry bench-calibrate bench-swarm bench-rgbd bench-rgbd-map soak clean clean-env
+.PHONY: usage help demo demo-rgbd check test coverage lint docs env bench bench-trace bench-cost bench-bodies bench-clock bench-takes bench-faults bench-gantry bench-calibrate bench-swarm bench-rgbd bench-rgbd-map soak clean clean-env
 
 usage:
 	@echo '  make demo    run a simulated Motive and the node, with a live table'
@@ -47,6 +47,9 @@ env:  ## create the environment of the other targets
 
 bench:  ## measure latency and processor time
 	$(RUN) --installed bench/latency.py $(ARGS)
+
+bench-trace:  ## trace what a pose costs and waits for (root, perf)
+	$(RUN) --installed bench/latency_trace.py $(ARGS)
 
 bench-cost:  ## measure steps and the start (WHAT=steps)
 	$(RUN) --installed bench/cost.py $(or $(WHAT),steps) $(ARGS)

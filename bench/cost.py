@@ -8,7 +8,8 @@ Measure processor time, memory and the time of the start; ratios compare turns o
     python bench/cost.py start                  until the first pose: the node, plain, the floor
     python bench/cost.py WHAT --write-docs      into the documents
 
-``latency.py`` measures latency and the processor time of the whole node with DDS.
+Latency, and the processor time of the whole node with DDS, are those of ``latency.py`` and
+``latency_trace.py``.
 """
 
 import argparse
