@@ -279,7 +279,7 @@ def test_a_client_that_is_being_stopped_passes_no_frame_on():
             self.gate = gate
 
         def start(self):
-            self.gate.link_changed(link_event(LinkState.STREAMING, 'poses', INFO))
+            self.gate.link_changed(link_event(INFO, 'poses', LinkState.STREAMING))
             self.deliver()
 
         def deliver(self):

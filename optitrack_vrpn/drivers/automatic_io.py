@@ -204,7 +204,7 @@ class AutomaticSource:
                 'server and start this node again'), WARN)
         # The sink has not received the link state of this connection yet.
         report_change(self.sink, link_event(
-            LinkState.CONNECTED, f'connected by {chosen}', INFO))
+            INFO, f'connected by {chosen}', LinkState.CONNECTED))
         while self._echoes:
             echo = self._echoes.popleft()
             if echo[0] == chosen:
@@ -265,7 +265,7 @@ class AutomaticSource:
         used = self._gates.get(self._choice.chosen)
         state = used.last.data if used is not None and used.last is not None else (
             LinkState.CONNECTING)
-        report_change(self.sink, link_event(_shown(state), text, severity))
+        report_change(self.sink, link_event(severity, text, _shown(state)))
 
 
 def _shown(state: LinkState) -> LinkState:

@@ -14,7 +14,6 @@ import math
 from typing import NamedTuple, Optional, Protocol, runtime_checkable, Union
 
 from optitrack_vrpn.core.events import Event
-from optitrack_vrpn.core.severity import Severity
 from optitrack_vrpn.drivers.frames import Item
 from optitrack_vrpn.drivers.link import LinkState
 
@@ -215,15 +214,6 @@ class Finish(NamedTuple):
     """The conversation has ended, for this reason."""
 
     reason: str
-
-
-def say(severity: Severity, text: str, state: Optional[LinkState] = None) -> Event:
-    """
-    Return a text about the connection, as an action.
-
-    :param state: new state of the connection; None if it stays.
-    """
-    return Event(severity, 'link', text, state)
 
 
 Action = Union[Send, SendTimed, Join, Connected, Event, Deliver, Finish]

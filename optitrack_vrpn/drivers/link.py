@@ -35,11 +35,11 @@ class LinkState(enum.Enum):
     REFUSED = 'refused'
 
 
-def link_event(state: LinkState, text: str, severity: Severity) -> Event:
+def link_event(severity: Severity, text: str, state: Optional[LinkState] = None) -> Event:
     """
     Return the event for a change of state, or for a message about a state that continues.
 
-    Its key is 'link', and its data is the state.
+    Its key is 'link', and its data is the state; a driver leaves a state that continues out.
 
     :param text: what happened and, for a fault, what to do.
     """
@@ -97,11 +97,11 @@ class Link:
         self.state, self.reason = state, reason
         if state in (LinkState.LOST, LinkState.REFUSED):
             self.last_failure = reason
-        return link_event(state, reason, severity)
+        return link_event(severity, reason, state)
 
     def message(self, text: str, severity: Severity) -> Event:
         """Return an event that changes neither the state nor its reason."""
-        return link_event(self.state, text, severity)
+        return link_event(severity, text, self.state)
 
     # -- attempts ------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ from optitrack_vrpn.drivers.frames import Frame, Item
 from optitrack_vrpn.drivers.link import Link, LinkState
 from optitrack_vrpn.drivers.sockets_io import (
     ANCILLARY_SIZE, arrival_time_ns, ask_for_stamps, multicast_socket, reset_on_close,
-    unread_datagrams, unread_stream_bytes)
+    unread)
 from optitrack_vrpn.stream.clock.hostclock_io import HostClock
 
 #: Bytes per read: the largest UDP datagram has 65507 bytes of payload, rounded up to a power of
@@ -149,14 +149,13 @@ class Conversation:
         most, self._most_waiting = self._most_waiting, 0
         figures = {'most_datagrams_at_once': most}
         for channel in list(self._channels):
-            if channel.stream:
-                unread = unread_stream_bytes(channel.sock)
-                if unread is not None:
-                    figures['unread_tcp_bytes'] = unread
+            found = unread(channel.sock, channel.stream)
+            if found is None:
                 continue
-            datagrams = unread_datagrams(channel.sock)
-            if datagrams is not None:
-                for name, value in zip(('unread_udp_bytes', 'dropped_unread'), datagrams):
+            if channel.stream:
+                figures['unread_tcp_bytes'] = found[0]
+            else:
+                for name, value in zip(('unread_udp_bytes', 'dropped_unread'), found):
                     figures[name] = figures.get(name, 0) + value
         return figures
 
@@ -232,13 +231,9 @@ class Conversation:
 
     def _unread(self) -> bool:
         for channel in self._channels:
-            if channel.stream:
-                if unread_stream_bytes(channel.sock):
-                    return True
-            else:
-                datagrams = unread_datagrams(channel.sock)
-                if datagrams is not None and datagrams[0]:
-                    return True
+            found = unread(channel.sock, channel.stream)
+            if found is not None and found[0]:
+                return True
         return False
 
     # -- reading -------------------------------------------------------------------------------

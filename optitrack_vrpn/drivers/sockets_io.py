@@ -14,7 +14,7 @@ import struct
 import sys
 import termios
 import threading
-from typing import ClassVar, Final, NamedTuple, Optional
+from typing import ClassVar, Final, Optional
 
 from optitrack_vrpn.core.errors import TransportError
 from optitrack_vrpn.core.units import NS_PER_MS, NS_PER_S
@@ -54,51 +54,60 @@ def ask_for_stamps(sock: socket.socket) -> None:
             sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
 
 
-def datagram_socket(local: str, port: int = 0) -> socket.socket:
+def datagram_socket(local: str) -> socket.socket:
     """
-    Open a UDP socket on one local address.
+    Open a UDP socket on one local address and a port that the system chooses.
 
-    :param port: 0 for a port that the system chooses.
-    :raises TransportError: if the address or port is not available.
+    :raises TransportError: if the address is not available.
     """
-    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    try:
-        sock.setblocking(False)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
-        sock.bind((local, port))
-    except OSError as error:
-        sock.close()
-        raise cannot_listen('UDP', local, port, error) from error
+    return _bound_socket(local, socket.SOCK_DGRAM, socket.SO_RCVBUF, RECEIVE_BUFFER)
+
+
+def listening_socket(local: str) -> socket.socket:
+    """
+    Open a TCP socket that listens for the connect-back of one server; likewise.
+
+    :raises TransportError: if the address is not available.
+    """
+    sock = _bound_socket(local, socket.SOCK_STREAM, socket.SO_REUSEADDR, 1)
+    sock.listen(4)
     return sock
 
 
-def unread_stream_bytes(sock: socket.socket) -> Optional[int]:
-    """Return the number of unread bytes in a TCP socket; None if the system does not report it."""
+def _bound_socket(local: str, kind: int, option: int, value: int) -> socket.socket:
+    sock = socket.socket(socket.AF_INET, kind)
     try:
-        answer = fcntl.ioctl(sock, termios.FIONREAD, bytes(_INT.size))
-    except (OSError, ValueError):    # ValueError: the socket was closed
-        return None
-    return int(_INT.unpack(answer)[0])
+        sock.setblocking(False)
+        sock.setsockopt(socket.SOL_SOCKET, option, value)
+        sock.bind((local, 0))
+    except OSError as error:
+        sock.close()
+        hint = ('check whether the address of the network interface has changed'
+                if error.errno == errno.EADDRNOTAVAIL else 'the operating system refuses')
+        raise TransportError(f'cannot listen on {local} ({error.strerror}): {hint}') from error
+    return sock
 
 
-def unread_datagrams(sock: socket.socket) -> Optional[tuple[int, int]]:
+def unread(sock: socket.socket, stream: bool) -> Optional[tuple[int, int]]:
     """
-    Read the queue of a UDP socket; FIONREAD would report the next datagram only.
+    Read the length of the queue of a socket.
 
-    :returns: kernel memory used by unread datagrams (bytes; several times their payload), and the
-        number of datagrams dropped because the buffer was full. None if the system does not
-        report them.
+    :param stream: whether it is a TCP socket. FIONREAD would report the next datagram only.
+    :returns: unread bytes of a stream, or the kernel memory used by unread datagrams (bytes;
+        several times their payload), and the number of datagrams dropped because the buffer was
+        full. None if the system does not report them.
     """
-    if not sys.platform.startswith('linux'):
-        return None  # the option's number has another meaning on other systems
     try:
-        answer = sock.getsockopt(socket.SOL_SOCKET, _SO_MEMINFO, _MEMINFO.size)
-    except OSError:
-        return None
-    if len(answer) < _MEMINFO.size:
-        return None
-    figures = _MEMINFO.unpack(answer)
-    return figures[0], figures[8]
+        if stream:
+            answer = fcntl.ioctl(sock, termios.FIONREAD, bytes(_INT.size))
+            return int(_INT.unpack(answer)[0]), 0
+        if sys.platform.startswith('linux'):    # the option has another meaning on other systems
+            answer = sock.getsockopt(socket.SOL_SOCKET, _SO_MEMINFO, _MEMINFO.size)
+            figures = _MEMINFO.unpack(answer)
+            return int(figures[0]), int(figures[8])
+    except (OSError, ValueError, struct.error):    # ValueError: the socket was closed
+        pass
+    return None
 
 
 def arrival_time_ns(
@@ -121,35 +130,6 @@ def arrival_time_ns(
             if 0 <= now_ns - arrival_ns < _LONGEST_QUEUE_NS:
                 return arrival_ns
     return now_ns
-
-
-def listening_socket(local: str, port: int) -> socket.socket:
-    """
-    Open a TCP socket that listens for the connect-back of one server.
-
-    :param port: 0 for a port that the system chooses.
-    :raises TransportError: if the address or port is not available.
-    """
-    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    try:
-        sock.setblocking(False)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind((local, port))
-        sock.listen(4)
-    except OSError as error:
-        sock.close()
-        raise cannot_listen('TCP', local, port, error) from error
-    return sock
-
-
-def cannot_listen(kind: str, local: str, port: int, error: OSError) -> TransportError:
-    """Describe an address that could not be bound, with the reason."""
-    where = f'{local} port {port}' if port else local
-    hint = ('another program or node uses the port'
-            if error.errno == errno.EADDRINUSE else
-            'check whether the address of the network interface has changed'
-            if error.errno == errno.EADDRNOTAVAIL else 'the operating system refuses')
-    return TransportError(f'cannot listen by {kind} on {where} ({error.strerror}): {hint}')
 
 
 def prepare_stream(sock: socket.socket) -> None:
@@ -202,22 +182,15 @@ def multicast_socket(group: str, port: int, local: str) -> socket.socket:
     return sock
 
 
-class Arrival(NamedTuple):
-    """A received datagram: size in the buffer, source."""
-
-    size: int
-    address: tuple[str, int]
-
-
-def receive_into(sock: socket.socket, buffer: memoryview) -> 'Arrival | None':
-    """Read a datagram; return None if none is waiting."""
+def receive_into(sock: socket.socket, buffer: memoryview) -> Optional[tuple[int, str]]:
+    """Read a datagram; return its size and its sender's address, None if none is waiting."""
     try:
         size, address = sock.recvfrom_into(buffer)
     except (BlockingIOError, InterruptedError):
         return None
     except ConnectionError:
         return None    # ICMP error for an earlier datagram: nothing listens at its destination
-    return Arrival(size, (address[0], address[1]))
+    return size, address[0]
 
 
 class Waker:

@@ -69,14 +69,14 @@ def command_socket(local: str) -> socket.socket:
     return sock
 
 
-def send_discovery(sock: socket.socket, port: int, name: str, local: str = '') -> None:
+def send_discovery(sock: socket.socket, port: int, local: str) -> None:
     """
     Send a discovery to all servers that this machine can reach, including its own.
 
     :param local: address of the only network card to search; '' for all.
     :raises TransportError: if nothing could be sent.
     """
-    datagram = codec.encode_hello(name, NEWEST, discovery=True)
+    datagram = codec.encode_hello('optitrack_vrpn', NEWEST, discovery=True)
     failure = None
     sent = 0
     for address in (*broadcast_addresses(local), '255.255.255.255', '127.0.0.1'):
@@ -90,13 +90,13 @@ def send_discovery(sock: socket.socket, port: int, name: str, local: str = '') -
 
 
 def discovered(
-    datagram: bytes, address: tuple[str, int], found: dict[str, ServerInfo],
+    datagram: bytes, address: str, found: dict[str, ServerInfo],
 ) -> None:
     """Store the answer of a server under its address."""
     try:
         message_id, payload = codec.decode_message(datagram)
         if message_id == MessageId.SERVER_INFO and len(found) < MOST_SERVERS:
-            found[address[0]] = codec.decode_server_info(payload)
+            found[address] = codec.decode_server_info(payload)
     except RemoteProtocolError:
         pass    # another service uses that port
 
@@ -119,11 +119,11 @@ def find_server(waiting: Waiting, port: int, interface: str) -> str:
         again_ns = now_ns
         while now_ns < end_ns:
             if now_ns >= again_ns:
-                send_discovery(sock, port, 'optitrack_vrpn', local)
+                send_discovery(sock, port, local)
                 again_ns = now_ns + int(_SEARCH_AGAIN_S * NS_PER_S)
             waiting.wait(min(end_ns, again_ns), (sock, select.POLLIN))
             while (arrival := receive_into(sock, buffer)) is not None:
-                discovered(bytes(buffer[:arrival.size]), arrival.address, found)
+                discovered(bytes(buffer[:arrival[0]]), arrival[1], found)
                 if waiting.now_ns() >= end_ns:
                     break    # a flood of answers must not prolong the search
             now_ns = waiting.now_ns()

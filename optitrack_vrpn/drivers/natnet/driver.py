@@ -16,8 +16,9 @@ from optitrack_vrpn.core.errors import RemoteProtocolError
 from optitrack_vrpn.core.severity import INFO, WARN
 from optitrack_vrpn.core.units import NS_PER_MS, NS_PER_S
 from optitrack_vrpn.drivers.driver import (
-    Action, Connected, Deliver, Finish, Join, say, Send, SendTimed)
+    Action, Connected, Deliver, Finish, Join, Send, SendTimed)
 from optitrack_vrpn.drivers.frames import Frame, Item
+from optitrack_vrpn.drivers.link import link_event
 from optitrack_vrpn.drivers.natnet import codec, describe
 from optitrack_vrpn.drivers.natnet.commands import Commands
 from optitrack_vrpn.drivers.natnet.definitions import decode_definitions
@@ -324,7 +325,7 @@ class NatNetDriver:
         self._untimed, self.info = info, info._replace(frequency=0)
         self._translator.frequency = 0
         self._ready_ns = now_ns
-        self.actions.append(say(WARN, describe.UNTIMED))
+        self.actions.append(link_event(WARN, describe.UNTIMED))
 
     def _release(
         self, now_ns: int, stable: Mapping[int, Model] = {}, until_ns: int = 0,
@@ -446,7 +447,7 @@ class NatNetDriver:
         if self._watch.ask_again(event):
             self._commands.request(event.command, first=True)
         for found in self._watch.answer(event):
-            self.actions.append(say(found.severity, found.text))
+            self.actions.append(link_event(found.severity, found.text))
 
     def _take_info(self, info: ServerInfo, now_ns: int) -> None:
         """Process what the server states about itself: the begin of the conversation."""
@@ -482,7 +483,7 @@ class NatNetDriver:
             f'natnet {"multicast" if multicast else "unicast"}'))
         self._watch.greeting(config, info)
         if info.version > NEWEST:
-            self.actions.append(say(INFO, describe.newer(info.version)))
+            self.actions.append(link_event(INFO, describe.newer(info.version)))
 
     def _send(self, datagram: bytes) -> None:
         self.actions.append(Send(datagram))

@@ -165,5 +165,5 @@ def _sender_on(group: str, port: int, local: str, server: str) -> str:
         end = time.monotonic() + _OTHER_CARD_S
         while source != server and (left := end - time.monotonic()) > 0.0:
             if poll.poll(left * 1e3) and (arrival := receive_into(sock, buffer)) is not None:
-                source = arrival.address[0]
+                _, source = arrival
     return source

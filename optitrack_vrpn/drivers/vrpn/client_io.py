@@ -166,7 +166,7 @@ class VrpnClient(ReconnectingClient):
             LinkState.REQUESTING,
             f'asking {server[0]} port {server[1]} by UDP to connect back to {self._local} '
             f'({choice.reason})')
-        self._listen_for(listening_socket(self._local, 0))
+        self._listen_for(listening_socket(self._local))
         try:
             sock = connect_back(
                 self._waiting, server, self._local, config.link,

@@ -84,7 +84,7 @@ MAX_SENDER_SECONDS: Final = 4_000_000_000
 
 Buffer = Union[bytes, bytearray, memoryview]
 
-_COOKIE = re.compile(rb'vrpn: ver\. (\d\d)\.(\d\d)  ([0-3])')
+_COOKIE = re.compile(rb'vrpn: ver\. (\d\d)\.(\d\d)  [0-3]')
 _REQUEST = re.compile(rb'([A-Za-z0-9.\-]{1,253}) (\d{1,5})\0?')
 
 
@@ -144,14 +144,6 @@ Event = Union[
     UdpDescribed]
 
 
-class Cookie(NamedTuple):
-    """A peer's version and its logging mode (0 to 3)."""
-
-    major: int
-    minor: int
-    log_mode: int
-
-
 def encode_cookie() -> bytes:
     """
     Encode the first 24 bytes that each side sends.
@@ -162,7 +154,7 @@ def encode_cookie() -> bytes:
     return text.ljust(COOKIE_SIZE, b'\0')
 
 
-def decode_cookie(data: Buffer) -> Optional[Cookie]:
+def decode_cookie(data: Buffer) -> Optional[PeerHello]:
     """
     Decode a peer's cookie at the beginning of a stream.
 
@@ -170,7 +162,7 @@ def decode_cookie(data: Buffer) -> Optional[Cookie]:
     its answer is shorter than a cookie.
 
     :param data: the stream so far, any length.
-    :returns: the cookie, or None while it is incomplete.
+    :returns: the greeting, or None while it is incomplete.
     :raises VersionRefusedError: for another major version.
     :raises RemoteProtocolError: for data that is not a cookie.
     """
@@ -184,12 +176,13 @@ def decode_cookie(data: Buffer) -> Optional[Cookie]:
     match = _COOKIE.match(head)
     if match is None:
         raise RemoteProtocolError(f'the peer sent a broken VRPN cookie: {head!r}')
-    cookie = Cookie(*(int(group) for group in match.groups()))
-    if cookie.major != MAJOR_VERSION:
+    major, minor = int(match[1]), int(match[2])
+    theirs, ours = f'VRPN {major:02d}.{minor:02d}', f'{MAJOR_VERSION:02d}.{MINOR_VERSION:02d}'
+    if major != MAJOR_VERSION:
         raise VersionRefusedError(
-            f'the peer speaks VRPN {cookie.major:02d}.{cookie.minor:02d}; '
-            f'only major version {MAJOR_VERSION:02d} is compatible')
-    return cookie
+            f'the peer speaks {theirs}; only major version {MAJOR_VERSION:02d} is compatible')
+    return PeerHello(major, minor, '' if minor == MINOR_VERSION else (
+        f'the peer speaks {theirs}, this side {ours}; they are compatible'))
 
 
 def encode_request(host: str, port: int) -> bytes:
@@ -380,15 +373,8 @@ class RemoteNames:
         self.types: dict[int, str] = {}
         self.refused = 0
 
-    def describe_sender(self, number: int, name: str) -> bool:
-        """Store a sender; return False if it was known already or is out of range."""
-        return self._describe(self.senders, number, name)
-
-    def describe_type(self, number: int, name: str) -> bool:
-        """Store a type; return False if it was known already or is out of range."""
-        return self._describe(self.types, number, name)
-
-    def _describe(self, table: dict[int, str], number: int, name: str) -> bool:
+    def describe(self, table: dict[int, str], number: int, name: str) -> bool:
+        """Store a name in one of the tables; False if it was known already or is out of range."""
         if not 0 <= number < MAX_IDS:
             self.refused += 1
             return False

@@ -16,11 +16,11 @@ from optitrack_vrpn.drivers.frames import Frame, Item
 from optitrack_vrpn.drivers.losses import LossCounter, LossCounters
 from optitrack_vrpn.drivers.vrpn import codec
 from optitrack_vrpn.drivers.vrpn.codec import (
-    ACCELERATION_TYPE, Buffer, COOKIE_SIZE, Event, HEADER, HEADER_SIZE, LocalNames, MAJOR_VERSION,
-    MAX_MESSAGE_SIZE, MAX_SENDER_SECONDS, MINOR_VERSION, Motion, MOTION_PAYLOAD, PeerHello,
-    PING_TYPE, PingReport, PONG_TYPE, PongReport, POSE_MESSAGE, POSE_PAYLOAD, POSE_TYPE,
-    PoseReport, RemoteNames, SENDER_DESCRIPTION, SenderDescribed, TEXT_TYPE, TextReport,
-    TYPE_DESCRIPTION, UDP_DESCRIPTION, UdpDescribed, VELOCITY_TYPE)
+    ACCELERATION_TYPE, Buffer, COOKIE_SIZE, Event, HEADER, HEADER_SIZE, LocalNames,
+    MAX_MESSAGE_SIZE, MAX_SENDER_SECONDS, Motion, MOTION_PAYLOAD, PeerHello, PING_TYPE, PingReport,
+    PONG_TYPE, PongReport, POSE_MESSAGE, POSE_PAYLOAD, POSE_TYPE, PoseReport, RemoteNames,
+    SENDER_DESCRIPTION, SenderDescribed, TEXT_TYPE, TextReport, TYPE_DESCRIPTION, UDP_DESCRIPTION,
+    UdpDescribed, VELOCITY_TYPE)
 from optitrack_vrpn.drivers.vrpn.frames import to_frames
 
 _POSE_SIZE: Final = POSE_MESSAGE.size
@@ -127,13 +127,9 @@ class VrpnConnection:
         buffer = self._in
         position = 0
         if self._hello is None:
-            cookie = codec.decode_cookie(buffer)
-            if cookie is None:
+            self._hello = codec.decode_cookie(buffer)
+            if self._hello is None:
                 return
-            note = '' if cookie.minor == MINOR_VERSION else (
-                f'the peer speaks VRPN {cookie.major:02d}.{cookie.minor:02d}, this side '
-                f'{MAJOR_VERSION:02d}.{MINOR_VERSION:02d}; they are compatible')
-            self._hello = PeerHello(cookie.major, cookie.minor, note)
             events.append(self._hello)
             self._describe_all()
             position = COOKIE_SIZE
@@ -320,11 +316,11 @@ class VrpnConnection:
     ) -> None:
         if type_id == SENDER_DESCRIPTION:
             name = codec.decode_name(payload)
-            if self.remote.describe_sender(sender_id, name):
+            if self.remote.describe(self.remote.senders, sender_id, name):
                 events.append(SenderDescribed(name, sender_id))
         elif type_id == TYPE_DESCRIPTION:
             name = codec.decode_name(payload)
-            if self.remote.describe_type(sender_id, name):
+            if self.remote.describe(self.remote.types, sender_id, name):
                 if name == POSE_TYPE:
                     self._pose_type = sender_id
                 elif sender_id == self._pose_type:

@@ -11,9 +11,9 @@ from optitrack_vrpn.core.severity import WARN
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.drivers.config import LinkConfig
 from optitrack_vrpn.drivers.driver import (
-    Action, Connected, Finish, NEVER_NS, say, Send, ServerFacts)
+    Action, Connected, Finish, NEVER_NS, Send, ServerFacts)
 from optitrack_vrpn.drivers.frames import Item
-from optitrack_vrpn.drivers.link import LinkState
+from optitrack_vrpn.drivers.link import link_event, LinkState
 from optitrack_vrpn.drivers.vrpn.codec import (
     CONTROL_SENDER, Event, MAX_DATAGRAM_SIZE, PeerHello, PongReport, POSE_MESSAGE, PoseReport,
     SenderDescribed)
@@ -164,7 +164,7 @@ class VrpnDriver:
         if mute_s >= until_s:
             self.actions.append(Finish(silent_greeting(self._server, until_s, until_s)))
         elif mute_s >= late_s:    # a repetition of the same state is not reported
-            self.actions.append(say(
+            self.actions.append(link_event(
                 WARN, silent_greeting(self._server, late_s, until_s), LinkState.HANDSHAKING))
             late_s = until_s
         self.next_due_ns = self._started_ns + int(min(late_s, until_s) * NS_PER_S)

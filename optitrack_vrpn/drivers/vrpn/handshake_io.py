@@ -69,7 +69,7 @@ def connect_back(
     :raises TransportError: if the request could not be sent.
     """
     if listener is None:
-        with listening_socket(local, 0) as listener:
+        with listening_socket(local) as listener:
             return connect_back(waiting, server, local, config, until_s, late, listener)
     refusal = 0
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as requester:
