@@ -13,8 +13,7 @@ import threading
 import time
 
 from geometry_msgs.msg import PoseStamped
-from optitrack_vrpn.core.errors import TransportError
-from optitrack_vrpn.guests.machine.axis_bridge_ros import AxisBridge, TeachRecorder
+from optitrack_vrpn.guests.machine.axis_bridge_ros import AxisBridge
 import pytest
 from rosgraph import NodeHere, Observer, ROOT, wait_until
 from sensor_msgs.msg import JointState
@@ -146,17 +145,6 @@ def test_values_from_before_the_computer_slept_are_not_valid(bodies, tmp_path, m
         wait_until(lambda: 'valid' not in reasons())
         seconds = [float(re.search(r'([0-9.]+) s ago', reason)[1]) for reason in reasons()]
         assert all(each >= 60.0 for each in seconds)
-
-
-def test_teaching_finds_the_bodies_of_one_namespace(bodies):
-    bodies.observer.node.create_publisher(PoseStamped, '/lab/Chaser_1/pose', 10)
-    for template, found in (('{body}/pose', ('Chaser_1', 'target')),
-                            ('/lab/{body}/pose', ('Chaser_1',))):
-        with TeachRecorder(template) as recorder:
-            assert recorder.find_bodies(3.0) == found
-    with TeachRecorder('/other/{body}/pose') as recorder:
-        with pytest.raises(TransportError, match='/other/BODY/pose'):
-            recorder.find_bodies(0.1)
 
 
 def test_teaching_from_the_command_line_writes_the_row(bodies, tmp_path):

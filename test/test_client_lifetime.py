@@ -17,7 +17,7 @@ from optitrack_vrpn.drivers.vrpn.client_io import VrpnClient
 import pytest
 from server_kit import FakeServer
 from transport_kit import (
-    black_hole, client, hold, link, mute, Recorder, say_hello, stream, wait_until)
+    client, hold, link, mute, Recorder, say_hello, stream, wait_until)
 
 BOTH = pytest.mark.parametrize('way', ['udp', 'tcp'])
 
@@ -52,17 +52,6 @@ def test_stopping_while_a_name_is_looked_up(hanging_resolver):
     # The system's resolver cannot be interrupted, but one thread waits for all of them.
     assert [t.name for t in threading.enumerate()].count('vrpn lookup') == 1
     assert hanging_resolver == ['motive.hangs']
-
-
-def test_stopping_while_a_connection_hangs():
-    with black_hole() as port:
-        with client(port, link=link(connection='tcp', attempt_s=30.0)) as (_, sink):
-            sink.wait_state(LinkState.CONNECTING)
-        assert sink.states[-1] is LinkState.STOPPED
-        with client(port, link=link(connection='tcp', attempt_s=0.2)) as (_, sink):
-            sink.wait_state(LinkState.LOST)
-        assert 'TCP connection to 127.0.0.1' in sink.reasons(LinkState.LOST)[0]
-        assert 'within 0.2 s' in sink.reasons(LinkState.LOST)[0]
 
 
 def pausing_after_a_moment(server, sock):

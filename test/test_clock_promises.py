@@ -3,7 +3,6 @@
 """The guarantees of every mode but ``sender``, under arbitrary clocks and networks."""
 
 import gc
-import math
 import random
 import sys
 
@@ -166,10 +165,3 @@ def test_unread_events_are_bounded():
         source.stamp(i * S, i * S, (i % 2) * 100 * S)
     assert source.status().epoch > 500
     assert len(source.events) == JUDGED
-
-
-def test_a_new_source_reports_that_nothing_is_known():
-    status = StampSource(StampConfig()).status()
-    assert status.samples == 0 and not status.learnt and status.epoch == 0
-    assert math.isnan(status.jitter_p99_s) and status.sender_base == 'unknown'
-    assert status.uncertainty_s == pytest.approx(0.02)

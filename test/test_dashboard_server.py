@@ -236,17 +236,6 @@ def test_a_client_that_stops_reading_is_cut_and_disturbs_nobody(served):
     silent.close()
 
 
-def test_the_demo_serves_the_page():
-    with NodeProcess('--web', '--seconds', '2', tool='demo', ros=False) as demo:
-        url = demo.wait_for(r'open (http://\S+)', 60.0)[1]
-
-        async def work(session):
-            async with session.ws_connect(f'{url}ws', headers={'Origin': url[:-1]}) as socket:
-                await until(socket, lambda one: len(one['bodies']) == 3)
-        run(work)
-        assert demo.process.wait(60.0) == 0
-
-
 def test_record_starts_the_recorder_alone_is_shown_to_all_and_the_take_is_assessed(served):
     pytest.importorskip('mocap4r2_control_msgs.msg', reason='control messages')
 

@@ -4,7 +4,6 @@
 
 import asyncio
 import json
-import math
 import struct
 import time
 
@@ -17,7 +16,6 @@ import pytest
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.serialization import serialize_message
 from rosgraph import NodeProcess, Observer
-from sensor_msgs.msg import PointCloud2, PointField
 from server_kit import free_port
 from tf2_msgs.msg import TFMessage
 from visualization_msgs.msg import Marker, MarkerArray
@@ -132,38 +130,6 @@ def test_a_killed_node_has_no_body_that_is_live_or_waits(served):
         words = run(work)
     assert [word for word in dict.fromkeys(words) if word != 'TRACKED'] == [
         'NO POSE', 'NO NEWS'], words
-
-
-def test_markers_are_read_only_while_a_page_shows_them(served):
-    points = [(1.0, 2.0, 3.0, 7), (4.0, 5.0, 6.0, 0), (math.nan, 0.0, 0.0, 0)]
-    cloud = PointCloud2(
-        height=1, width=3, point_step=20, data=b''.join(
-            struct.pack('<I3fI', 99, *point) for point in points), fields=[
-                PointField(name=name, offset=offset, datatype=kind, count=1)
-                for name, offset, kind in (
-                    ('x', 4, 7), ('y', 8, 7), ('z', 12, 7), ('body', 16, 6))])
-    with Observer() as observer:
-        publisher = observer.node.create_publisher(PointCloud2, '/lab/markers', 1)
-
-        async def work(session):
-            async with connect(session, served) as socket:
-                await until(socket, lambda one: True)
-                assert publisher.get_subscription_count() == 0
-                await socket.send_json({'type': 'markers', 'on': True})
-                async for message in socket:
-                    publisher.publish(cloud)
-                    if message.type is aiohttp.WSMsgType.BINARY and message.data[0] == 2:
-                        break
-                assert struct.unpack_from('<BBHf', message.data) == (2, 0, 2, 0.0)
-                assert list(struct.iter_unpack('<3fI', message.data[8:])) == points[:2]
-                async for message in socket:    # none stays when no more arrive
-                    if message.type is aiohttp.WSMsgType.BINARY and (
-                            message.data[:4] == b'\2\0\0\0'):
-                        break
-                await socket.send_json({'type': 'markers', 'on': False})
-                while publisher.get_subscription_count():
-                    await until(socket, lambda one: True)
-        run(work)
 
 
 def test_skeletons_and_force_plates_are_read_only_while_a_page_shows_them(served):

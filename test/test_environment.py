@@ -117,24 +117,6 @@ def machine(parts, **facts):
     return lambda: parts.from_pypi.need_machine(types.SimpleNamespace(**given))
 
 
-@pytest.mark.parametrize('name', ['Uni Köln', 'Uni_Köln', 'a b', "it's"])
-def test_cmake_gets_plain_paths_in_any_folder(parts, name, tmp_path, monkeypatch):
-    """For CMake and the generators of interfaces fail at a blank or a letter outside ASCII."""
-    folder = tmp_path / name / '.venv'
-    folder.mkdir(parents=True)
-    env = types.SimpleNamespace(folder=str(folder))
-    with parts.from_pypi.plain_paths(env) as paths:
-        prefix, underlay, builds = paths
-        assert all(map(parts.from_pypi.is_plain, paths))
-        assert Path(prefix).samefile(folder) and (Path(underlay) / 'tf2_msgs').is_dir()
-        assert not os.path.exists(builds)
-    assert not os.path.exists(prefix) and folder.is_dir()
-    monkeypatch.setattr(parts.from_pypi.tempfile, 'gettempdir', lambda: str(tmp_path / name))
-    monkeypatch.setattr(platform, 'machine', lambda: 'x86_64')
-    monkeypatch.setattr(parts.environment, 'need_venv', lambda python: None)
-    assert 'TMPDIR' in parts.fail(machine(parts, folder=str(folder)))
-
-
 # -- a second time -----------------------------------------------------------------------------
 
 def test_a_second_run_builds_nothing_and_a_change_what_hangs_on_it(parts, monkeypatch, checkout):
@@ -178,20 +160,6 @@ def test_a_second_run_builds_nothing_and_a_change_what_hangs_on_it(parts, monkey
         requirements.write_text(requirements.read_text() + '# more\n')
         assert made() == stages
         assert made() == set()
-
-
-def test_pip_s_configuration_reaches_uv(parts):
-    options, variables = parts.installer.translated(
-        "global.index-url='https://mirror/simple'\nglobal.extra-index-url='file:///a file:///b'\n"
-        "install.find-links='/wheels'\nglobal.trusted-host='mirror'\nglobal.no-index='false'\n"
-        ":env:.cert='/ca.pem'\n:env:.disable-pip-version-check='1'\nlist.format='columns'\n")
-    assert options == [
-        '--default-index', 'https://mirror/simple', '--index', 'file:///a', '--index',
-        'file:///b', '--find-links', '/wheels', '--allow-insecure-host', 'mirror']
-    assert variables == {'SSL_CERT_FILE': '/ca.pem'}
-    assert parts.installer.translated("global.index-url='a'\n:env:.index-url='b'\n") == (
-        ['--default-index', 'b'], {})
-    assert parts.installer.translated("global.only-binary=':all:'\n") is None
 
 
 # -- a ROS 2 that is sourced -------------------------------------------------------------------

@@ -13,7 +13,6 @@ BENCH = Path(__file__).resolve().parent.parent / 'bench'
 sys.path[:0] = [str(BENCH)]
 
 from fault_kit import Heard, RATE, scenario, Server, Session  # noqa: E402
-from faults import merged  # noqa: E402
 from optitrack_vrpn.core.axes import AxesConfig, frame_maps  # noqa: E402
 from optitrack_vrpn.sim.scenario_io import scenario_from_mapping  # noqa: E402
 from optitrack_vrpn.sim.world import World  # noqa: E402
@@ -74,29 +73,12 @@ def test_one_pose_that_must_not_be_is_counted(session, change, expected):
     assert faults_of(session) == expected
 
 
-def test_another_bodys_pose_and_a_repeated_one_are_counted(session):
-    one, other = session.heard['body0'], session.heard['body1']
-    other[50] = other[50]._replace(position=one[50].position, quat_xyzw=one[50].quat_xyzw)
-    one[60] = one[60]._replace(position=one[59].position, quat_xyzw=one[59].quat_xyzw)
-    assert faults_of(session) == {'wrong': 1, 'repeated': 1, 'lost': 4}
-
-
 @pytest.mark.network
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize('protocol, case, row, word', [
-    ('vrpn', 'restarted', 'server restarted', ' lost |'),
-    ('natnet', 'models_changed', 'two bodies exchange streaming ids', ''),
-])
-def test_one_case_runs_and_finds_nothing_wrong(protocol, case, row, word):
+def test_one_case_runs_and_finds_nothing_wrong():
     done = subprocess.run(
-        [sys.executable, str(BENCH / 'faults.py'), '--protocol', protocol, '--only', case],
+        [sys.executable, str(BENCH / 'faults.py'), '--only', 'restarted'],
         capture_output=True, text=True, timeout=110, env=dict(os.environ))
     assert done.returncode == 0, done.stdout + done.stderr
-    assert f'| {row}' in done.stdout and word in done.stdout
-
-
-def test_single_rows_are_renewed_in_a_table_and_the_others_stay():
-    old = ['| Fault | x |', '|---|--:|', '| a | 1 |', '| b (the worst of them got 1%) | 2 |']
-    new = [*old[:2], '| b (the worst of them got 9%) | 3 |', '| c | 4 |']
-    assert merged(old, new) == [*old[:3], *new[2:]]
+    assert '| server restarted' in done.stdout and ' lost |' in done.stdout

@@ -28,7 +28,6 @@ from optitrack_vrpn.takes.export import export_command
 import pytest
 from rcl_interfaces.msg import Parameter, ParameterValue
 from rcl_interfaces.srv import SetParameters
-from rclpy.duration import Duration
 from rosgraph import NodeHere, NodeProcess, Observer, wait_until
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
@@ -313,30 +312,6 @@ def test_deactivating_ends_the_reference_because_the_machine_counts_anew(observe
         axes.next_view()
         axes.next_view()
         assert axes.status('x')[1]['referenced'] == 'no'
-
-
-def test_a_late_target_of_the_stream_is_refused_with_a_reason(observer, console):
-    with controller() as here:
-        axes = Axes(observer)
-        stream = observer.node.create_publisher(JointState, f'{NODE}/stream', 10)
-        wait_until(lambda: stream.get_subscription_count())
-        assert User(observer).set('mode', chaser_x='stream') == []
-
-        def send(position, age_s):
-            message = JointState(name=['chaser_x'], position=[position])
-            message.header.stamp = (
-                here.node.get_clock().now() - Duration(seconds=age_s)).to_msg()
-            stream.publish(message)
-        log = []
-        for _ in range(20):     # late targets do not keep the stream alive either
-            send(0.4, 2.0)
-            log.append(console.unread())
-            threading.Event().wait(0.1)
-        wait_until(lambda: 'stream_lost' in axes.status('chaser_x')[1]['warnings'])
-        assert axes.value('chaser_x') == 0.0
-        assert not lacking(''.join(log), 'targets are 2.0', 'not used')
-        assert User(observer).set('mode', chaser_x='stream') == []
-        wait_until(lambda: send(0.005, 0.0) or axes.value('chaser_x') == 0.005)
 
 
 def test_an_interrupt_stops_a_moving_axis_under_control():

@@ -3,7 +3,6 @@
 """The node accepts the data of the latency benchmark, which reads back what it sent."""
 
 from pathlib import Path
-import struct
 import sys
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -24,14 +23,6 @@ def test_a_mark_tells_when_it_was_sent(now, number, body, later):
     x, y, z = mark(now, number)
     x += APART * body
     assert sent_at(x, y, now + later) == now
-    assert number_of(z) == number
-
-
-@given(now=st.integers(0, 10**17), number=st.integers(0, 200_000), body=st.integers(0, 99))
-def test_a_client_of_single_precision_loses_less_than_a_tenth_of_a_microsecond(now, number, body):
-    x, y, z = mark(now, number)
-    x, y, z = struct.unpack('<3f', struct.pack('<3f', x + APART * body, y, z))
-    assert abs(sent_at(x, y, now + 1000) - now) < 100
     assert number_of(z) == number
 
 

@@ -4,7 +4,6 @@
 
 import re
 import subprocess
-import time
 
 from control_graph import (
     ACK_START, ACK_STOP, Controller, latched, START, STOP)
@@ -117,22 +116,3 @@ def test_topics_that_parameters_take_away_or_bring_are_announced_and_none_once_c
         assert observer.transition('inactive_shutdown', NODE)
         announced(controller, infos, absent=['/tf', '/lab/drone/pose'])
         assert latched(NAME) == [[]]
-
-
-def test_start_waits_for_the_bodies_of_a_server_that_comes_late(controller, unused_port):
-    with inactive_node(unused_port) as node:
-        announced(controller, controller.infos, '/tf')
-        controlled(r'none within \d+ s \(no pose topic yet\)', 'start', NAME)
-
-        # Without a body, as before.
-        controller.bring(NODE, 'unconfigured')
-        controller.bring(NODE, 'inactive')
-        with control('start', NAME, '--session', 'take 1', '--timeout', 60,
-                     '--discovery', 30) as tool:
-            node.wait_for('START from .*take 1', 60.0)
-            time.sleep(2.0)
-            with motive(unused_port, 'wand'):
-                output, _ = tool.communicate(timeout=100)
-        assert tool.returncode == 0, output
-        found = re.search(r'ACK_START .* ([0-9.]+) s on /lab/wand/pose', output)
-        assert found and float(found[1]) > 2.0, output

@@ -16,7 +16,6 @@ from optitrack_vrpn.node.base.node_parts import ThrottledLog
 import pytest
 from rclpy.lifecycle import TransitionCallbackReturn
 from rclpy.parameter import Parameter
-from std_msgs.msg import String
 
 pytestmark = pytest.mark.ros
 NEW_ONLY = ControlConfig(generations=('mocap4r2',))
@@ -165,19 +164,6 @@ def test_topics_may_be_announced_from_any_thread(controller, make):
     node.set_info_topics(['/body_0/pose'])
     assert controller.spin_until(lambda: len(controller.infos) == count + 1)
     assert controller.infos[-1].topics == ['/body_0/pose']
-
-
-def test_a_node_that_says_nothing_announces_its_publishers(controller, make):
-    class Plain(ControlledLifecycleNode):
-
-        def on_configure(self, state):
-            self.create_lifecycle_publisher(String, '~/words', 1)
-            return super().on_configure(state)
-    node = make('plain', kind=Plain, control=NEW_ONLY)
-    controller.wait_for(1)
-    assert node.trigger_configure() is TransitionCallbackReturn.SUCCESS
-    assert controller.spin_until(lambda: controller.infos)
-    assert controller.infos[-1].topics == ['/plain/words']
 
 
 class Breaking(ControlledLifecycleNode):

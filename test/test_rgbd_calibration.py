@@ -147,35 +147,6 @@ def test_registration_agrees_with_points_projected_by_opencv():
     assert (ours == 0).sum() > 500    # holes are not filled
 
 
-def test_registered_depth_fits_the_colour_image():
-    """A wall with a painted step: edges of colour and depth meet at the same pixels."""
-    transform = parse_extrinsics({'ir2rgb': extrinsics()}, 'extr.yml')
-    processor = ImageProcessor(COLOUR, DEPTH, transform)
-
-    def seen(camera, from_depth):
-        """See a wall at z = 2 whose part with x > 0.1 is at z = 1.5."""
-        rays = camera.rays(camera.pixel_grid())
-        eye, turn = np.linalg.inv(from_depth)[:3, 3], np.linalg.inv(from_depth)[:3, :3]
-        directions = rays @ turn.T
-        near = (1.5 - eye[2]) / directions[:, 2]
-        hit = eye[0] + near * directions[:, 0] > 0.1
-        far = (2.0 - eye[2]) / directions[:, 2]
-        return np.where(hit, near, far).reshape(camera.height, camera.width), hit.reshape(
-            camera.height, camera.width)
-
-    depth, _ = seen(DEPTH, np.eye(4))
-    _, near = seen(COLOUR, transform)
-    rgb, registered = processor.process(
-        np.repeat(np.where(near, 200, 50).astype(np.uint8)[..., None], 3, axis=2),
-        depth.astype(np.float32))
-    valid = registered[10:-10, 20:-20] > 0
-    bright = rgb[10:-10, 20:-20, 0] > 125
-    close = registered[10:-10, 20:-20] < 1.75
-    assert valid.mean() > 0.8
-    assert np.mean((bright == close)[valid]) > 0.985
-    assert processor.camera == COLOUR.without_distortion()
-
-
 @pytest.mark.parametrize('aligned', [False, True])
 def test_scaled_results_are_those_of_the_scaled_camera(aligned):
     depth = np.full((120, 160), 2.0, np.float32)

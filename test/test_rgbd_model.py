@@ -104,16 +104,6 @@ def test_a_full_model_replaces_the_oldest_landmarks():
     assert sorted(model.means[:, 1]) == list(range(401, 501))
 
 
-def test_an_empty_model_and_an_empty_frame_match_nothing():
-    model = LandmarkModel()
-    assert model.match(np.zeros((2, 3)), covariances(2)).landmarks.tolist() == [-1, -1]
-    for count in (0, 1, 0):
-        model.update(np.zeros((count, 3)), covariances(count))
-    assert len(model) == 1
-    model.clear()
-    assert len(model) == len(model.means) == 0
-
-
 def scene(seed):
     """Give landmarks, points that a moved camera measures of them, and the motion."""
     random = np.random.default_rng(seed)

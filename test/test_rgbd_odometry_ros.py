@@ -254,25 +254,6 @@ def test_images_and_camera_info_of_a_second_camera_are_not_used(observer):
         assert camera.resets.messages()[-1].data == 0
 
 
-def test_images_that_a_driver_repeats_give_no_pose(observer):
-    camera = Camera(observer)
-    with tracking(camera, timeout_s=30.0, frozen_after_s=0.2):
-        camera.track()
-        images = view(pose(), camera.noise)
-        for _ in range(4):
-            camera.track(images=images)
-        camera.diagnosis('same bytes', repeat=lambda: camera.show(images=images))
-        silence([camera.odometry])
-        count = len(camera.odometry)
-        assert stamp_ns(camera.odometry.messages()[-1].header) < camera.stamp_ns
-        camera.show(images=images)
-        silence([camera.odometry])
-        assert len(camera.odometry) == count
-        message = camera.track(pose(0.05))
-        assert away(message, pose(0.05)) < 0.01
-        assert camera.resets.messages()[-1].data == 0
-
-
 def test_a_base_with_another_parent_gets_no_second_one(observer, console):
     """Its parent is the robot here; with two, the frame jumps between both."""
     camera = Camera(observer)

@@ -39,16 +39,6 @@ def test_the_node_publishes_the_pose_of_the_trajectory(name):
         Rotation.from_quat(quats).as_matrix(), wanted[:, :3, :3], atol=1e-9)
 
 
-@pytest.mark.parametrize('name', sorted(TRAJECTORIES))
-def test_rates_of_the_body_are_the_derivatives_of_its_poses(name):
-    motion, step = BodyMotion(TRAJECTORIES[name]), 1e-4
-    before, now, after = (motion.at(TIMES + d) for d in (-step, 0.0, step))
-    np.testing.assert_allclose(
-        (after.position - before.position) / (2 * step), now.velocity, atol=1e-6)
-    turn = Rotation.from_quat(after.quat_xyzw) * Rotation.from_quat(before.quat_xyzw).inv()
-    np.testing.assert_allclose(turn.as_rotvec() / (2 * step), now.angular_velocity, atol=1e-5)
-
-
 class Seen:
     """What an observer receives of a camera."""
 

@@ -13,7 +13,7 @@ import pytest
 BENCH = Path(__file__).resolve().parent.parent / 'bench'
 sys.path[:0] = [str(BENCH)]
 
-from swarm_figures import ages_ms, growth, share_without  # noqa: E402
+from swarm_figures import ages_ms, share_without  # noqa: E402
 
 MS = 10**6
 PERIOD_NS, LATENCY_NS, COUNT = 20 * MS, 3 * MS, 20_000
@@ -41,28 +41,6 @@ def test_with_independent_loss_the_age_has_a_geometric_tail(loss):
     for lost in (1, 2, 3):
         assert np.mean(ages > 3.0 + 20.0 * lost) == pytest.approx(loss**lost, rel=0.3, abs=5e-4)
     assert share_without(found, 0, COUNT * PERIOD_NS, PERIOD_NS) == pytest.approx(loss, rel=0.05)
-
-
-def test_a_jitter_around_a_boundary_puts_no_two_poses_into_one_period():
-    random = np.random.default_rng(5)
-    found = [(arrival + int(random.uniform(-5, 5) * MS), stamp)
-             for arrival, stamp in heard(np.ones(500, dtype=bool))]
-    for begin in range(0, PERIOD_NS, 3 * MS):
-        assert share_without(found, 10 * PERIOD_NS + begin, 400 * PERIOD_NS, PERIOD_NS) == 0.0
-
-
-def test_before_the_first_pose_there_is_no_age_and_every_period_is_without_a_pose():
-    assert len(ages_ms([], 0, PERIOD_NS)) == 0
-    assert share_without([], 0, 10 * PERIOD_NS, PERIOD_NS) == 1.0
-    late = [(50 * MS, 47 * MS)]
-    assert ages_ms(late, 0, 60 * MS)[0] == pytest.approx(3.0)
-    assert len(ages_ms(late, 0, 60 * MS)) == 50
-
-
-@pytest.mark.parametrize('power', [1, 2])
-def test_the_growth_is_the_power_of_the_number_of_robots(power):
-    rows = [{'robots': count, 'frames': 7 * count**power} for count in (1, 8, 32)]
-    assert growth(rows) == pytest.approx(power)
 
 
 # -- a run ----------------------------------------------------------------------------------------
