@@ -6,6 +6,8 @@ import random
 
 from optitrack_vrpn.stream.clock.source import StampSource
 from optitrack_vrpn.stream.clock.types import StampConfig
+from optitrack_vrpn.telling.facts import StreamFacts
+from optitrack_vrpn.telling.rules import of_log
 import pytest
 
 MS = 1_000_000
@@ -44,9 +46,12 @@ def test_a_step_of_the_host_is_followed():
         assert withheld < 90 if step != -50 * MS else 0 < withheld < 40
         status = source.status()
         assert status.epoch == status.restarts['host_stepped'] == number
-        reported = [event.text for event in source.events]
-        source.events.clear()
-        assert len(reported) == 1 and 'clock stepped by' in reported[0]
+        (line,) = of_log(StreamFacts(clock=status))
+        before = (0, 50 * MS, 0, 3 * S)[number - 1]
+        assert len(source.changes) == 1
+        assert f'stamp epoch {number} begins: the host clock stepped by' in line.text
+        assert f'{(step - before) / 1e6:+.0f}' in line.text
+        source.changes.clear()
 
 
 @pytest.mark.parametrize('ppm', [500.0, -500.0, 80_000.0])
@@ -77,4 +82,4 @@ def test_without_a_raw_clock_arrivals_show_the_step():
         if i > 21600 + 3 * 240:
             assert abs(stamp - UNIX - 30 * MS - i * FRAME) < 50_000
     assert source.status().restarts == {'offset_changed': 2}
-    assert not any(event.data.run_ended for event in source.events)
+    assert not any(change.run_ended for change in source.changes)

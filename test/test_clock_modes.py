@@ -6,7 +6,6 @@ import random
 
 from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.core.errors import ConfigurationError
-from optitrack_vrpn.core.severity import WARN
 from optitrack_vrpn.stream.clock.source import StampSource
 from optitrack_vrpn.stream.clock.types import StampConfig
 from optitrack_vrpn.telling.facts import StreamFacts
@@ -79,15 +78,13 @@ def test_a_restart_of_the_sender_begins_an_epoch_once_frames_are_fresh(mode, bac
     source = StampSource(StampConfig(mode=mode))
     for i in range(2000):
         source.stamp(500 * S + i * 4 * MS, 80 * S + i * 4 * MS + 30_000)
-    source.events.clear()
+    source.changes.clear()
     new = back_to if back_to is not None else 508 * S + ahead
     stamps = [source.stamp(new + i * 4 * MS, 88 * S + i * 4 * MS) for i in range(240)]
     assert stamps[:90] == [None] * 90
     assert all(abs(stamps[i] - 88 * S - i * 4 * MS) < 20_000 for i in range(135, 240))
     assert source.status().restarts == {'sender_restarted': 1}
-    assert [(event.severity, event.data.reason)
-            for event in source.events] == [
-        (WARN, 'sender_restarted')]
+    assert [change.reason for change in source.changes] == ['sender_restarted']
 
 
 @pytest.mark.parametrize(('first', 'base'), [
@@ -98,7 +95,7 @@ def test_the_base_of_sender_times_is_known(mode, first, base):
     for i in range(4000):
         source.stamp(first + i * MS, UNIX + 3 * S + i * MS)
     assert source.status().sender_base == base and source.status().learnt
-    assert not source.events
+    assert not source.changes
 
 
 def test_reconnecting_keeps_what_fits_and_drops_what_does_not():

@@ -36,8 +36,8 @@ class Judge:
 
     def stamp(self, sent, arrival, host=0):
         stamp = self.source.stamp(sent, arrival, host)
-        fell = any(event.data.fell for event in self.source.events)
-        self.source.events.clear()
+        fell = any(change.fell for change in self.source.changes)
+        self.source.changes.clear()
         if fell:
             self.sent = -1
             if not self.source.status().restarts.get('sender_restarted'):
@@ -158,10 +158,10 @@ def test_memory_is_constant(mode):
     assert max(sizes) < 150_000, sizes
 
 
-def test_unread_events_are_bounded():
+def test_unread_changes_are_bounded():
     source = StampSource(StampConfig())
     for i in range(1000):
         # The host's clock is set each second.
         source.stamp(i * S, i * S, (i % 2) * 100 * S)
     assert source.status().epoch > 500
-    assert len(source.events) == JUDGED
+    assert len(source.changes) == JUDGED

@@ -9,6 +9,7 @@ import re
 from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.core.axes import AxesConfig, frame_maps
 from optitrack_vrpn.core.names import NameTemplates
+from optitrack_vrpn.core.repetition import Repetition
 from optitrack_vrpn.core.rotation import Transform
 from optitrack_vrpn.core.severity import ERROR, INFO, WARN
 from optitrack_vrpn.drivers.frames import ServerText
@@ -20,7 +21,9 @@ from optitrack_vrpn.stream.bodies.states import State
 from optitrack_vrpn.stream.config import PipelineConfig
 from optitrack_vrpn.stream.pipeline import Pipeline
 from optitrack_vrpn.stream.roster import body_name
-from optitrack_vrpn.telling.facts import facts_of_body
+from optitrack_vrpn.telling.facts import facts_of_body, facts_of_pipeline
+from optitrack_vrpn.telling.log import problem_lines
+from optitrack_vrpn.telling.rules import of_log
 from pipeline_kit import HOST, make_pipeline, MS, pose_report, ProblemLog, S
 import pytest
 import sessions
@@ -220,7 +223,8 @@ def test_a_restarted_sender_teaches_a_new_clock_and_its_stamps_go_on():
     assert 130 < len(after) < 198
     stamps = [sample.stamp_ns for sample in before + after]
     assert all(a < b for a, b in zip(stamps, stamps[1:]))
-    assert any(n.severity == WARN and 'stamp epoch 1' in n.text for n in pipeline.reports.events)
+    (line,) = [one for one in of_log(facts_of_pipeline(pipeline)) if one.severity is WARN]
+    assert 'stamp epoch 1 begins: the sender restarted' in line.text
 
 
 # -- which bodies ---------------------------------------------------------------------------------
@@ -390,13 +394,31 @@ def test_names_of_bodies_are_valid_and_unique(
 def test_hostile_texts_are_one_bounded_clean_line_each_and_bounded_in_number():
     pipeline = make_pipeline()
     text = '\x1b[2Jgone\r\nFATAL: \u202e' + 'x' * 5000
-    events = [ServerText('wand\n', (INFO, WARN, ERROR)[number % 3], text)
+    events = [ServerText('wand\n', (INFO, WARN, ERROR)[number % 3], f'{number} {text}')
               for number in range(20_000)]
     pipeline.process(events, S, HOST)
-    notices = pipeline.take_events()
-    assert 1 < len(notices) <= 256
-    assert {notice.severity for notice in notices} == {INFO, WARN, ERROR}
-    for notice in notices:
-        assert notice.text.isprintable() and len(notice.text) < 600
-        assert '\\x1b[2Jgone\\r\\nFATAL' in notice.text
-    assert pipeline.take_events() == []
+    *lines, summary = problem_lines(Repetition(), of_log(facts_of_pipeline(pipeline)), S)
+    assert len(lines) == 20 and 'more than 20 different texts' in summary.text
+    assert {line.severity for line in lines} == {INFO, WARN, ERROR}
+    for line in lines:
+        assert line.text.isprintable() and len(line.text) < 600
+        assert '\\x1b[2Jgone\\r\\nFATAL' in line.text
+
+
+def test_texts_of_the_server_are_limited_in_the_log():
+    pipeline = make_pipeline()
+    log = ProblemLog(pipeline)
+    for tick in range(1200):
+        flood = 50 * (200 <= tick < 800)
+        pipeline.process([
+            ServerText('wand', WARN, 'the same always'),
+            *(ServerText('wand', WARN, f'text {tick} {i}') for i in range(flood))],
+                         tick * S // 10, HOST)
+        pipeline.tick(tick * S // 10)
+        log.look(tick * S // 10)
+    texts = [line.text for line in log.lines if 'text ' in line.text]
+    assert 100 <= len(texts) <= 160
+    assert sum('the same always' in line.text for line in log.lines) == 1
+    begin, end = [line for line in log.lines if 'different texts' in line.text
+                  or 'few texts again' in line.text]
+    assert begin.severity is WARN and f'{600 * 50 - len(texts)} were not' in end.text

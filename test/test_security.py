@@ -11,6 +11,8 @@ from optitrack_vrpn.drivers.frames import ServerText
 from optitrack_vrpn.drivers.link import LinkState
 from optitrack_vrpn.stream.config import PipelineConfig
 from optitrack_vrpn.stream.pipeline import Pipeline
+from optitrack_vrpn.telling.facts import facts_of_pipeline
+from optitrack_vrpn.telling.rules import of_log
 from pipeline_kit import pose_report
 import pytest
 from server_kit import FakeServer
@@ -82,7 +84,8 @@ def test_what_the_log_is_told_of_a_hostile_server_is_one_printable_line():
         pose_report(EVIL + '\n', 10**9, (1.0, 2.0, 3.0)),
         ServerText(EVIL, ERROR, EVIL * 100)], 10**15, 10**18)
     texts = [notice.text for notice in pipeline.take_events()]
-    assert any('owned' in text for text in texts)
+    texts += [line.text for line in of_log(facts_of_pipeline(pipeline))]
+    assert sum('owned' in text for text in texts) > 1
 
     def evil(server, sock):
         greeting = len(server.connections) % 2

@@ -29,7 +29,7 @@ from optitrack_vrpn.stream.clock.types import ClockStatus
 from optitrack_vrpn.stream.config import PipelineConfig
 from optitrack_vrpn.stream.load_shedding import FRESH_NS, LoadShedder
 from optitrack_vrpn.stream.motion.estimator import MotionEstimate
-from optitrack_vrpn.stream.reports import StateMonitor, StreamReports
+from optitrack_vrpn.stream.reports import ServerTexts, StateMonitor, StreamReports
 from optitrack_vrpn.stream.roster import (
     FrameTimes, Roster, Sample, ServerMotion, StampedExtras, TrackedBody)
 from optitrack_vrpn.stream.server_data import BesidePoses, MarkerCloud, server_motion
@@ -54,6 +54,7 @@ class Pipeline:
     :param discovered: called with each new channel, before its first sample.
     :ivar roster: the bodies, by name.
     :ivar reports: events for the user.
+    :ivar texts: the last texts of the server.
     :ivar shedder: monitors whether this computer keeps up.
     :ivar ptp_minus_stamp_ns: PTP time of the latest frame minus its stamp (ns); None if the server
         sends no PTP time.
@@ -70,6 +71,7 @@ class Pipeline:
         self.stamps = StampSource(config.stamps)
         self.shedder = LoadShedder()
         self.reports = StreamReports()
+        self.texts = ServerTexts()
         self.roster = Roster(config, self.reports.add)
         self._states = StateMonitor(self.roster)
         self._shared_names = SharedNames()
@@ -154,7 +156,7 @@ class Pipeline:
             stamp_ns = stamps.stamp(
                 sender_time_ns, arrival_ns, host_minus_arrival_ns, processing_ns,
                 stamps.coarse and self._begins(item))
-            if stamps.events:
+            if stamps.changes:
                 self._follow_clock(
                     stamp_ns if stamps.by_arrival else sender_time_ns, arrival_ns)
             if stamp_ns is None or stamp_ns >= _END_OF_TIME_NS:
@@ -337,16 +339,14 @@ class Pipeline:
 
     def _follow_clock(self, time_ns: Optional[int], arrival_ns: int) -> None:
         """
-        Report the events of the clocks, and reset state that is invalid after them.
+        Reset state that is invalid after changes of the clocks.
 
         :param time_ns: time of the present pose for the gate (ns), None if it has no stamp.
         :param arrival_ns: its arrival (ns).
         """
-        events = self.stamps.events
-        while events:
-            event = events.popleft()
-            change = event.data
-            self.reports.add(event.severity, event.key, f'clock: {event.text}', change)
+        changes = self.stamps.changes
+        while changes:
+            change = changes.popleft()
             if change.run_ended:
                 self._shared_names.clear()
                 self._in_frame.clear()
@@ -374,7 +374,7 @@ class Pipeline:
         if isinstance(item, RoundTrip):
             self.stamps.echo(*item)
         elif isinstance(item, ServerText):
-            self.reports.server_text(item)
+            self.texts.add(item)
         elif self.config.server_motion and isinstance(item, Motion):
             channel = self.roster.channels.get((item.name, item.sensor))
             if channel is None:
@@ -397,7 +397,7 @@ class Pipeline:
 
         :param now_ns: present time on the arrival clock (ns).
         """
-        self.reports.limit_texts(now_ns)
+        self.texts.tick(now_ns)
         for channel in self.bodies:
             channel.look_at_age(now_ns)
         self.shedder.end(now_ns)    # even if no poses arrive

@@ -1,14 +1,12 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Events of the pipeline for the user: states, server's texts."""
+"""Events of the pipeline for the user, changes of states, texts of the server."""
 
 from collections.abc import Hashable
 from typing import Any, Optional
 
 from optitrack_vrpn.core.events import Event
-from optitrack_vrpn.core.names import printable
-from optitrack_vrpn.core.severity import Severity, WARN
-from optitrack_vrpn.core.units import NS_PER_S
+from optitrack_vrpn.core.severity import Severity
 from optitrack_vrpn.drivers.frames import ServerText
 from optitrack_vrpn.stream.bodies.hypotheses import SwapCandidate
 from optitrack_vrpn.stream.bodies.poses import TimedPose
@@ -20,8 +18,8 @@ from optitrack_vrpn.stream.roster import Roster
 #: Maximum number of events that are kept until they are taken, as a limit for hostile servers.
 #: Chosen: two events for each of 128 new bodies.
 _MOST_EVENTS = 256
-#: Different texts of the server that are reported in TEXTS_NS (ns). Chosen: a server sends a few
-#: when it starts; a hostile one then writes less than 100 MB a day.
+#: Different texts of the server that are kept of each TEXTS_NS (ns). Chosen: a server sends a few
+#: when it starts; a hostile one then writes less than 100 MB a day into a log.
 MOST_TEXTS = 20
 TEXTS_NS = 10_000_000_000
 
@@ -35,10 +33,6 @@ class StreamReports:
 
     def __init__(self) -> None:
         self.events: list[Event] = []
-        # Different texts of the server since the time below, and the number of those left out.
-        self._texts: set[tuple[str, str]] = set()
-        self._texts_from_ns = 0
-        self._left_out = 0
 
     def add(self, severity: Severity, key: Hashable, text: str, data: Any = None) -> None:
         """Add an event, unless the maximum number waits to be taken."""
@@ -50,30 +44,43 @@ class StreamReports:
         events, self.events = self.events, []
         return events
 
-    def server_text(self, report: ServerText) -> None:
-        """Report a text of the server, unless it sends too many different ones."""
-        content = report.subject, report.text
-        if content not in self._texts:
-            if len(self._texts) >= MOST_TEXTS:
-                self._left_out += 1
-                return
-            self._texts.add(content)
-        if len(self.events) >= _MOST_EVENTS:
-            return    # saves the conversion of the text
-        text = (f'the server says for {printable(report.subject)!r}: '
-                f'{printable(report.text, 300)}')
-        self.add(report.severity, text, text)
 
-    def limit_texts(self, now_ns: int) -> None:
-        """Admit new texts of the server after some time; report how many were left out."""
-        if now_ns - self._texts_from_ns < TEXTS_NS:
-            return
-        if self._left_out:
-            self.add(WARN, 'server texts', (
-                f'the server sends too many texts: {self._left_out} of the last '
-                f'{TEXTS_NS / NS_PER_S:g} s are not logged'))
-        self._texts.clear()
-        self._texts_from_ns, self._left_out = now_ns, 0
+class ServerTexts:
+    """
+    Keep the texts of the server for ``TEXTS_NS`` at least, and twice that at most.
+
+    :ivar left_out: number of texts that were not kept because there were too many.
+    :ivar too_many: whether some of these were among the last ones.
+    """
+
+    def __init__(self) -> None:
+        self.left_out = 0
+        self.too_many = False
+        self._present: dict[tuple[str, str], Severity] = {}
+        self._before: dict[tuple[str, str], Severity] = {}
+        self._left_out_before = self._from_ns = 0
+
+    @property
+    def last(self) -> dict[tuple[str, str], Severity]:
+        """Return the severity of each different text, by subject and text."""
+        return {**self._before, **self._present}
+
+    def add(self, text: ServerText) -> None:
+        """Process a text."""
+        content = text.subject, text.text
+        if content in self._present or len(self._present) < MOST_TEXTS:
+            self._present[content] = text.severity
+        else:
+            self.left_out += 1
+            self.too_many = True
+
+    def tick(self, now_ns: int) -> None:
+        """Forget the texts that are old enough (ns)."""
+        if now_ns - self._from_ns >= TEXTS_NS:
+            self._from_ns = now_ns
+            self._before, self._present = self._present, {}
+            self.too_many = self.left_out > self._left_out_before
+            self._left_out_before = self.left_out
 
 
 class StateMonitor:

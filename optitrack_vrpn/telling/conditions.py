@@ -13,6 +13,7 @@ import math
 
 from optitrack_vrpn.core.checks import listed
 from optitrack_vrpn.core.names import printable
+from optitrack_vrpn.core.severity import Severity
 from optitrack_vrpn.core.stats import Intervals
 from optitrack_vrpn.drivers.driver import ServerFacts
 from optitrack_vrpn.stream.bodies.states import State
@@ -145,6 +146,16 @@ def wrong_up(facts: StreamFacts) -> tuple[Case, ...]:
                 node='this node')
 
 
+def texts(*severities: Severity) -> Condition:
+    """Find the last texts of the server of some severities."""
+    def when(facts: StreamFacts) -> Iterator[Case]:
+        for (subject, text), stated in facts.texts.last.items():
+            if stated in severities:
+                of, said = printable(subject), printable(text, 300)
+                yield from case(True, subject=f'{of}: {said}', of=of, said=said)
+    return when
+
+
 def refused(facts: StreamFacts) -> Iterator[Case]:
     """Find hosts other than the server that connect, or send data."""
     for address, what in facts.link.refused.items():
@@ -232,6 +243,27 @@ def coarse(facts: StreamFacts) -> Iterator[Case]:
     clock = facts.clock
     if clock is not None and clock.sender_fault:
         yield Case((), {'fault': clock.sender_fault})
+
+
+#: What ends an epoch of stamps, by its reason: see ``ClockChange``.
+_EPOCHS = {
+    'host_stepped': 'the host clock stepped by {ms:+.3f} ms',
+    'sender_times_unusable': '{fault}: stamps are arrivals',
+    'sender_restarted': 'the sender restarted or its clock was set: its offset changed by '
+                        '{s:+.3f} s',
+    'offset_changed': 'frames arrive {s:+.3f} s later than before: the route changed, or a clock '
+                      'was set'}
+
+
+def epoch(facts: StreamFacts) -> Iterator[Case]:
+    """Find the last epoch of stamps after the first."""
+    clock = facts.clock
+    if clock is not None and clock.change is not None:
+        reason, seen_ns = clock.change.reason, clock.change.seen_ns
+        text = _EPOCHS[reason] if seen_ns or reason != 'host_stepped' else (
+            'the clock of the arrivals was set back')
+        yield from case(True, subject=clock.epoch, what=text.format(
+            ms=seen_ns / 1e6, s=seen_ns / 1e9, fault=clock.sender_fault))
 
 
 def restarted(facts: StreamFacts) -> Iterator[Case]:

@@ -16,6 +16,7 @@ from optitrack_vrpn.drivers.driver import LinkStatus
 from optitrack_vrpn.stream.bodies.states import BodyStatus, Disposition, State
 from optitrack_vrpn.stream.clock.types import ClockStatus
 from optitrack_vrpn.stream.pipeline import Pipeline
+from optitrack_vrpn.stream.reports import ServerTexts
 from optitrack_vrpn.stream.roster import TrackedBody
 
 #: The dispositions that count the poses withheld in a state, and those that are no fault.
@@ -282,6 +283,7 @@ class StreamFacts:
     :ivar rate: the rates that are judged.
     :ivar graph: the ROS graph, as the node sees it.
     :ivar link: the connection, with what is known of the server.
+    :ivar texts: the last texts of the server.
     :ivar up_axis: the up axis of the settings; 'raw' if poses are published as they are sent; ''
         without settings.
     """
@@ -307,6 +309,7 @@ class StreamFacts:
     rate: RateFacts = RateFacts()
     graph: GraphFacts = NO_GRAPH
     link: LinkStatus = field(default_factory=LinkStatus)
+    texts: ServerTexts = field(default_factory=ServerTexts)
     up_axis: str = ''
 
     @property
@@ -477,5 +480,5 @@ def facts_of_pipeline(
     facts.only_ignored = pipeline.roster.only_ignored
     facts.max_age_s = pipeline.config.max_age_s
     facts.more_bodies = pipeline.roster.refused
-    facts.clock = pipeline.clock_status()
+    facts.clock, facts.texts = pipeline.clock_status(), pipeline.texts
     return facts

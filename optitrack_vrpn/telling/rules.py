@@ -18,12 +18,13 @@ from optitrack_vrpn.core.checks import listed
 from optitrack_vrpn.core.severity import ERROR, INFO, WARN
 from optitrack_vrpn.stream.bodies.states import State
 from optitrack_vrpn.stream.load_shedding import FRESH_NS, PATIENCE_NS, STANDING_NS
+from optitrack_vrpn.stream.reports import MOST_TEXTS, TEXTS_NS
 from optitrack_vrpn.telling.conditions import (
-    absent, all_late, coarse, contradicted, datagrams, each, exchanged, held, ignored,
+    absent, all_late, coarse, contradicted, datagrams, each, epoch, exchanged, held, ignored,
     in_one_place, in_state, lacked, lacking, late_times, longer_delays, lost, of_names,
     other_parents, out_of_a_buffer, paused, percent, quiet, refused, repeated_times, restarted,
     same_name, senders_clock, sent_twice, server, shared_ids, sharing, silent, slow_body,
-    standstill, two_parents, uneven, unread, was, wrong_up)
+    standstill, texts, two_parents, uneven, unread, was, wrong_up)
 from optitrack_vrpn.telling.facts import ENOUGH_POSES, StreamFacts
 from optitrack_vrpn.telling.findings import Case, case, find, Finding, Rule
 
@@ -53,6 +54,9 @@ _SET_CLOCKS = (
     'clock of the sender')
 _NO_LOSS = 'losses have ended'
 _LIVE = 'Motive sends live poses again'
+#: A text of the server.
+SAYS = 'the server says for {of!r}: {said}'
+_LOOK_THERE = 'look at Motive, or the program that sends'
 _UNUSABLE = '{bodies} {was} unusable in {share} of {its} poses: '
 
 #: Topics depend on the namespace, not on the node's name; transforms depend on neither.
@@ -84,6 +88,15 @@ RULES: Final[tuple[Rule[StreamFacts], ...]] = (
          'if {subject} is another address of the server, set server: {subject}',
          check='data', log=True),
     # -- what the server states ------------------------------------------------------------------
+    Rule('server text', INFO, texts(INFO), SAYS, '', log=True),
+    Rule('server warning', WARN, texts(WARN), SAYS, _LOOK_THERE, log=True),
+    Rule('server error', ERROR, texts(ERROR), SAYS, _LOOK_THERE, log=True),
+    Rule('too many texts', WARN, lambda facts: case(
+        facts.texts.too_many, most=MOST_TEXTS, seconds=TEXTS_NS * 1e-9,
+        left_out=facts.texts.left_out),
+         'the server sends more than {most} different texts in {seconds:g} s: the others are not '
+         'logged', 'which program is the server?', log=True,
+         end='the server sends few texts again; {left_out} were not logged'),
     Rule('wrong up axis', ERROR, wrong_up, 'Motive states that {stated} is up, but {node} has '
          'up_axis: {up_axis}: every pose is rotated by 90 degrees', 'set up_axis: {stated}',
          log=True),
@@ -164,6 +177,8 @@ RULES: Final[tuple[Rule[StreamFacts], ...]] = (
          'stamps of the sender are {age:.3f} s {how}: no pose is published (stamps.max_age_s)',
          f'{_SET_CLOCKS}; for a sender whose clock counts from its start set stamps.max_age_s: 0',
          entry='clock', log=True, explains=('too old',)),
+    Rule('stamp epoch', WARN, epoch, 'clock: stamp epoch {subject} begins: {what}',
+         'if that repeats, look at the clocks of both computers', log=True),
     Rule('standstill', WARN, standstill, 'this computer stood still for {stalled:.1f} s, and the '
          'estimate of the clock started again',
          'this computer is busy, or was suspended: reduce its load and try again',

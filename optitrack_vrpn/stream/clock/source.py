@@ -17,8 +17,6 @@ from collections import deque
 import math
 from typing import Any
 
-from optitrack_vrpn.core.events import Event
-from optitrack_vrpn.core.severity import WARN
 from optitrack_vrpn.stream.clock.limits import (
     EARLY_NS, EDGE_NS, HOLD_NS, JUDGED, LIMIT_NS, MOST_SLEW, SECOND_NS)
 from optitrack_vrpn.stream.clock.round_trips import RoundTrips
@@ -35,7 +33,7 @@ class StampSource:
     Without a call of ``reconnected`` the first frames are taken as fresh.
 
     :param config: the settings.
-    :ivar events: changes that the caller has not taken out yet.
+    :ivar changes: changes that the caller has not taken out yet.
     :ivar by_arrival: whether arrivals are the stamps, by the settings or because of the sender's
         times.
     :ivar coarse: whether the sender's times are too coarse.
@@ -51,7 +49,8 @@ class StampSource:
         self._latency = round(config.latency_ms * 1e6)
         self._clock = SenderClock()
         self._trips = RoundTrips()
-        self.events: deque[Event] = deque(maxlen=JUDGED)
+        self.changes: deque[ClockChange] = deque(maxlen=JUDGED)
+        self._change: ClockChange | None = None
         self._restarts: dict[str, int] = {}
         self.refusal = 'unstamped'
         # Host clock minus arrival clock, when it was read, and how long after the time before.
@@ -110,8 +109,7 @@ class StampSource:
             if step_ns > 0:
                 # Or this computer was suspended, which the arrival clock does not count.
                 clock.close('the host clock stepped', arrival_ns)
-            self._end_epoch('host_stepped', f'the host clock stepped by {step_ns / 1e6:+.3f} ms',
-                            moved_ns=step_ns)
+            self._end_epoch('host_stepped', moved_ns=step_ns, seen_ns=step_ns)
         if repeats:
             fresh = self._stamp_ns >= 0 or not self._judgement.size_ns
         else:
@@ -137,7 +135,7 @@ class StampSource:
         if not self._sender_mode:
             stamp = min(stamp, host_arrival)
             if stamp < self._last_ns - SECOND_NS:
-                self._end_epoch('host_stepped', 'the clock of the arrivals was set back', True)
+                self._end_epoch('host_stepped', True)
             elif stamp <= self._last_ns:
                 self.refusal = 'stamp_not_rising'
                 return None
@@ -163,8 +161,7 @@ class StampSource:
             self.by_arrival = self.coarse = True
             self._smooths = False
             # The gates of the bodies compare stamps from here on, as if the time had fallen.
-            self._end_epoch('sender_times_unusable', f'{found.fault}: stamps are arrivals',
-                            self._config.mode != 'arrival', True)
+            self._end_epoch('sender_times_unusable', self._config.mode != 'arrival', True)
 
     def echo(self, sent_ns: int, server_ns: int, received_ns: int) -> None:
         """
@@ -233,7 +230,8 @@ class StampSource:
             above_ns * 1e-9, since_ns * 1e-9, max(follows_ns - since_ns, 0) * 1e-9,
             trips.delay_ns * 1e-9 if trips.known else math.nan,
             self._judgement.fault, self._judgement.size_ns * 1e-9,
-            (line.lag(clock.newest_ns) + self._host_ns) * 1e-9 if self._sender_mode else 0.0)
+            (line.lag(clock.newest_ns) + self._host_ns) * 1e-9 if self._sender_mode else 0.0,
+            self._change)
 
     # -- one frame -----------------------------------------------------------------------------
 
@@ -261,30 +259,30 @@ class StampSource:
     def _follow_change(self) -> None:
         """Follow a new line or a new run; in mode ``sender`` a fall before frames are fresh."""
         clock, trips = self._clock, self._trips
-        change, moved = clock.change or clock.run, f'{clock.moved_ns * 1e-9:+.3f} s'
+        change, seen_ns = clock.change or clock.run, clock.moved_ns
         clock.change, clock.run = '', 'line'
         if change != 'line':
             self._trips = RoundTrips()
-            self._end_epoch('sender_restarted', (
-                f'the sender restarted or its clock was set: its offset changed by {moved}'),
-                change == 'fall' or self.coarse, True)
+            self._end_epoch(
+                'sender_restarted', change == 'fall' or self.coarse, True, seen_ns=seen_ns)
             self._new_run()
             return
         self._missing, self._least_ns = self._config.offset_samples, LIMIT_NS
         before_ns = trips.delay_ns
         trips.follow(clock.line, True)
         moves = not (self.by_arrival or self._sender_mode)
-        self._end_epoch('offset_changed', (
-            f'frames arrive {moved} later than before: the route changed, or a clock was set'),
-            moved_ns=moves * (clock.moved_ns + before_ns - trips.delay_ns))
+        self._end_epoch(
+            'offset_changed', moved_ns=moves * (clock.moved_ns + before_ns - trips.delay_ns),
+            seen_ns=seen_ns)
 
-    def _end_epoch(self, reason: str, detail: str, fell: bool = False, run_ended: bool = False,
-                   moved_ns: int = 0) -> None:
+    def _end_epoch(
+        self, reason: str, fell: bool = False, run_ended: bool = False, moved_ns: int = 0,
+        seen_ns: int = 0,
+    ) -> None:
         """
         Begin the next epoch.
 
-        :param reason: see ``ClockChange``.
-        :param detail: the observation, for the log.
+        :param reason: see ``ClockChange``, also for ``seen_ns``.
         :param fell: whether times of the new epoch begin in the past of the old one.
         :param run_ended: whether the sender's time jumped or fell.
         :param moved_ns: by how much stamps have moved (ns), where the run goes on. They wait
@@ -293,7 +291,5 @@ class StampSource:
         if moved_ns < -SECOND_NS:
             fell, self._last_ns = True, -LIMIT_NS
         self._restarts[reason] = self._restarts.get(reason, 0) + 1
-        epoch = sum(self._restarts.values())
-        text = f'stamp epoch {epoch} begins: {detail}'
-        self.events.append(Event(WARN, ('clock', text), text, ClockChange(
-            reason, fell, run_ended, moved_ns)))
+        self._change = ClockChange(reason, fell, run_ended, moved_ns, seen_ns)
+        self.changes.append(self._change)

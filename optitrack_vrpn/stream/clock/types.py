@@ -33,7 +33,7 @@ class StampConfig:
 
 class ClockChange(NamedTuple):
     """
-    What happened to the clocks: ``data`` of the ``Event`` that reports it.
+    What happened to the clocks.
 
     :ivar reason: why an epoch ended: ``sender_restarted``, ``host_stepped``, ``offset_changed``
         or ``sender_times_unusable``.
@@ -41,12 +41,14 @@ class ClockChange(NamedTuple):
     :ivar run_ended: whether the sender's time jumped or fell: bodies, bones and motion restart.
         Otherwise a change moves stamps only.
     :ivar moved_ns: by how much stamps have moved (ns), where the run goes on.
+    :ivar seen_ns: size of the step of the host clock, or of the change of the offset (ns).
     """
 
     reason: str
     fell: bool = False
     run_ended: bool = False
     moved_ns: int = 0
+    seen_ns: int = 0
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,7 @@ class ClockStatus:
     :ivar above_since_s: for how long they clearly have been; 0 if they are not.
     :ivar follows_in_s: time until stamps follow them, if they stay.
     :ivar restarts: epochs ended, by reason.
+    :ivar change: what ended the last one; None if none has ended.
     :ivar samples: frames learnt from since the line began.
     :ivar sender_base: ``unix_epoch``, ``sender_start`` or ``unknown``.
     :ivar jitter_p99_s: 99 % of the last frames arrived no later than this after their stamp.
@@ -97,6 +100,7 @@ class ClockStatus:
     sender_fault: str = ''
     sender_jitter_s: float = 0.0
     sender_age_s: float = 0.0
+    change: ClockChange | None = None
 
     @property
     def epoch(self) -> int:

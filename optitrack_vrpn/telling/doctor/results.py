@@ -65,7 +65,6 @@ class WatchedStream(StreamFacts):
     :ivar newest_sender_ns: the newest sender time (ns, epoch of the sender).
     :ivar ahead_s: that minus the host's time of its arrival (s).
     :ivar lifts: displacements of all bodies, if the user was asked to lift one.
-    :ivar texts: text messages of the server.
     :ivar silence: why no pose arrived; None if some did.
     :ivar processing_s: time from exposure to transmission (s) of the newest frame.
     """
@@ -76,7 +75,6 @@ class WatchedStream(StreamFacts):
     newest_sender_ns: int = 0
     ahead_s: float = math.nan
     lifts: Optional[tuple[Lift, ...]] = None
-    texts: tuple[str, ...] = ()
     silence: Optional[CheckResult] = None
     processing_s: float = 0.0
 
@@ -94,8 +92,8 @@ class WatchedStream(StreamFacts):
     def heard(self) -> Heard:
         """Return what the probe of the protocol needs of it."""
         return Heard(self.poses, [body.name for body in self.bodies], self.listened_s,
-                     self.counters, self.texts, self.ended, self.link.known,
-                     self.processing_s)
+                     self.counters, [text for _, text in self.texts.last][:5], self.ended,
+                     self.link.known, self.processing_s)
 
 
 @dataclass

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from itertools import islice
 from typing import Final
 
 from optitrack_vrpn.core.checks import listed
@@ -19,6 +20,7 @@ from optitrack_vrpn.drivers.table import AUTO, title
 from optitrack_vrpn.stream.bodies.states import State
 from optitrack_vrpn.stream.clock.types import UNIX_EPOCH
 from optitrack_vrpn.telling import rules
+from optitrack_vrpn.telling.conditions import texts
 from optitrack_vrpn.telling.doctor.results import Lift, ProbeResults
 from optitrack_vrpn.telling.facts import StreamFacts
 from optitrack_vrpn.telling.findings import Case, case, rows_of, Rule
@@ -191,9 +193,8 @@ _STREAM: Final[tuple[DoctorRule, ...]] = (
         'data', skip(lambda probed: case(probed.stream is None), 'no data was received'),
         Rule('received', INFO, _received, '{poses} of {bodies} by {way} in {seconds:.1f} s, the '
              'first after {first:.0f} ms', ''),
-        Rule('server says', INFO, lambda probed: [
-            Case((), {'subject': text, 'text': text}) for text in probed.seen.texts],
-             '{text}', ''),
+        Rule('server says', INFO, lambda probed: islice(
+            texts(INFO, WARN, ERROR)(probed.seen), 5), rules.SAYS, ''),
         *_stream_rows('data')),
     *rows_of(
         'also', Rule('answers too', INFO, _also(silent=False),

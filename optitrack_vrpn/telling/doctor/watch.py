@@ -68,9 +68,7 @@ class Watch:
         if self.lifting:
             for sample in samples:
                 self._follow(sample.channel)
-        for reported in self._pipeline.take_events():
-            if reported.text.startswith('the server says') and len(stream.texts) < 5:
-                stream.texts += (reported.text,)
+        self._pipeline.take_events()    # those of a log
         self._note_changes()
 
     def tick(self, now_ns: int) -> None:
