@@ -165,12 +165,12 @@ def test_tf_is_read_for_some_seconds_after_a_change_and_only_beside_other_publis
         return message
     graph, own = Graph(), {'wand': 'optitrack'}
     parents = ForeignParents(graph)
-    parents.begin(own, 0)
+    parents.begin(lambda: own, 1, 0)
     assert not graph.readers, 'nobody else publishes'
     graph.publishers = 2
-    parents.begin({}, 1)
+    parents.begin(dict, 0, 1)
     assert not graph.readers, 'this node broadcasts nothing'
-    parents.begin(own, 2)
+    parents.begin(lambda: own, 1, 2)
     assert len(graph.readers) == 2
     graph.waiting = [sent('optitrack', 'wand'), sent('wand', 'camera'), sent('map', 'wand'),
                      sent('map', 'wand')]
@@ -178,9 +178,9 @@ def test_tf_is_read_for_some_seconds_after_a_change_and_only_beside_other_publis
     graph.waiting = [sent('map', 'wand')]
     assert parents.look(4) == {'wand': ('optitrack', 'map')}, 'a fact stays'
     assert parents.look(2 + TF_NS) and not graph.readers
-    parents.begin(own, 3 + TF_NS)
+    parents.begin(lambda: own, 1, 3 + TF_NS)
     assert not graph.readers, 'nothing has changed'
-    parents.begin({**own, 'cart': 'optitrack'}, 4 + TF_NS)
+    parents.begin(lambda: {**own, 'cart': 'optitrack'}, 2, 4 + TF_NS)
     assert len(graph.readers) == 2
     parents.close()
     assert not graph.readers
@@ -189,6 +189,9 @@ def test_tf_is_read_for_some_seconds_after_a_change_and_only_beside_other_publis
 def test_each_conflicting_publisher_is_found_with_a_topic():
     class Topics:
         looked = []
+
+        def count_publishers(self, topic):
+            return 1 if topic == '/alone' else 2
 
         def get_name(self):
             return 'a'
@@ -207,6 +210,8 @@ def test_each_conflicting_publisher_is_found_with_a_topic():
     assert turns == [0, None, None, None, 1, None, None, None, 2, None, None, None]
     assert conflicts.look(['/w']) == {}
     assert conflicts.look(['/w', '/x']) == conflicts.look(['/w']) == {'/lab/b': '/x'}
+    conflicts.look(['/alone'])
+    assert '/alone' not in Topics.looked, 'without another publisher the list is not asked for'
 
 
 def test_a_node_that_is_alone_finds_no_others():

@@ -71,11 +71,11 @@ def test_a_bug_in_the_watchdog_ends_neither_it_nor_the_node(
 
     class Failing(OptitrackVrpnNode):
 
-        def get_publishers_info_by_topic(self, *arguments, **options):
+        def count_publishers(self, *arguments, **options):
             looks.append(arguments)
             if len(looks) == 1:
                 bug()
-            return super().get_publishers_info_by_topic(*arguments, **options)
+            return super().count_publishers(*arguments, **options)
     with NodeHere(parameters(motive('wand'), autostart=True), cls=Failing):
         logged(console, 'bug in tick')
         assert user.state() == 'active'

@@ -73,9 +73,13 @@ class ArmedVehicles:
         self._time = AttendedTime(PERIOD_NS)
         self._claims: dict[tuple[str, str], tuple[Claim, int]] = {}
 
-    def tick(self, monotonic_ns: int) -> None:
-        """Process the time; call it about once a second."""
-        self._time.advance(monotonic_ns)
+    def tick(self, monotonic_ns: int) -> bool:
+        """
+        Process the time; call it about once a second while a bridge is heard.
+
+        :returns: whether one is heard.
+        """
+        return bool(self.present(monotonic_ns))
 
     def heard(self, claim: Claim, monotonic_ns: int) -> None:
         """Process a message that arrived at a time on a monotonic clock (ns)."""

@@ -44,8 +44,11 @@ class ArmedListener:
     def __init__(self, node: Node) -> None:
         self._vehicles = ArmedVehicles()
         node.create_subscription(DiagnosticStatus, TOPIC, self._take, _qos(100))
-        node.create_timer(PERIOD_NS * 1e-9, self._tick, clock=Clock(
+        # It runs while a bridge is heard: each call of a timer makes the executor visit all
+        # entities of the node.
+        self._timer = node.create_timer(PERIOD_NS * 1e-9, self._tick, clock=Clock(
             clock_type=ClockType.STEADY_TIME))
+        self._timer.cancel()
 
     @property
     def refusal(self) -> str:
@@ -56,6 +59,9 @@ class ArmedListener:
         self._vehicles.heard(
             claim_of(message.name, message.hardware_id, StatusReport.of(message).values),
             time.monotonic_ns())
+        if self._timer.is_canceled():
+            self._timer.reset()
 
     def _tick(self) -> None:
-        self._vehicles.tick(time.monotonic_ns())
+        if not self._vehicles.tick(time.monotonic_ns()):
+            self._timer.cancel()

@@ -8,9 +8,8 @@ If diagnostic_updater is installed, it publishes the diagnostics and has its usu
 """
 
 import secrets
-import time
 import traceback
-from typing import Any, Callable, NamedTuple, Optional, Sequence, TYPE_CHECKING
+from typing import Any, NamedTuple, Optional, Sequence, TYPE_CHECKING
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from optitrack_vrpn import RUNS
@@ -18,6 +17,7 @@ from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.severity import ERROR, INFO, STALE
 from optitrack_vrpn.core.stats import Window
 from optitrack_vrpn.core.status import StatusReport
+from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.drivers.driver import Source
 from optitrack_vrpn.drivers.table import own_settings
 from optitrack_vrpn.node.base.managed_node import entry as diagnostic
@@ -34,7 +34,6 @@ from optitrack_vrpn.telling.facts import (
     BodyFacts, facts_of_body, facts_of_pipeline, GraphFacts, LossWindow, Twins)
 from optitrack_vrpn.telling.log import problem_lines
 from optitrack_vrpn.telling.rules import of_entry, of_log
-from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 
 if TYPE_CHECKING:
@@ -48,43 +47,39 @@ _PERIOD = 'diagnostic_updater.period'
 
 class Diagnostics:
     """
-    Publish entries on /diagnostics once a second, or with the updater's period.
+    Publish entries on /diagnostics.
 
-    :param node: creates publisher and timer; one instance per node, for its whole life.
-    :param collect: returns the present entries; empty while there is nothing to report.
+    :param node: creates the publisher; one instance per node, for its whole life.
+    :ivar period_s: period of the entries (s): once a second, or that of the updater.
     """
 
-    def __init__(self, node: Node, collect: Callable[[], Sequence[StatusReport]]) -> None:
+    def __init__(self, node: Node) -> None:
         self._node = node
-        self._collect = collect
         self._hardware_id = ''
         self._updater: Any = None
         self._publisher: Any = None
-        self._timer: Any = None
+        self.period_s = PERIOD_S
 
     def open(self, hardware_id: str) -> None:
         """
-        Begin to publish.
+        Create the publisher.
 
         :param hardware_id: the server.
         :raises ConfigurationError: for a period that is no positive decimal.
         """
         self._hardware_id = hardware_id
-        if self._timer is None:    # not in the constructor: the client connects first
-            try:
-                from diagnostic_updater import Updater
-            except ImportError:
-                period_s = PERIOD_S
-                self._publisher = self._node.create_publisher(DiagnosticArray, '/diagnostics', 10)
-            else:
-                period_s = self._make_updater(Updater)
-            # A timer of the system clock stops for an hour when that clock is set back by an hour.
-            self._timer = self._node.create_timer(
-                period_s, self._publish, clock=Clock(clock_type=ClockType.STEADY_TIME))
-        self._timer.reset()
+        if self._publisher is not None:
+            return
+        # Not in the constructor: the client connects first.
+        try:
+            from diagnostic_updater import Updater
+        except ImportError:
+            self._publisher = self._node.create_publisher(DiagnosticArray, '/diagnostics', 10)
+        else:
+            self._make_updater(Updater)
 
-    def _make_updater(self, updater: Any) -> float:
-        """Create the updater without its timer of the system clock; return its period (s)."""
+    def _make_updater(self, updater: Any) -> None:
+        """Create the updater without its timer, and find the period."""
         given = given_at_start(self._node).get(_PERIOD, PERIOD_S)
         if self._node.has_parameter(_PERIOD):    # set by a user before the updater declares it
             given = self._node.get_parameter(_PERIOD).value
@@ -93,31 +88,39 @@ class Diagnostics:
             raise ConfigurationError(
                 f'{_PERIOD} is {given!r}; allowed: a decimal number above 0, as in 1.0 (s)')
         self._updater = updater(self._node, given)
+        # A timer of the system clock stops for an hour when that clock is set back by an hour.
         self._updater.timer.cancel()
-        return given
+        self._publisher, self.period_s = self._updater.publisher, given
+
+    @property
+    def wanted(self) -> bool:
+        """Return whether there are subscribers."""
+        return bool(self._publisher.get_subscription_count())
 
     def status(self, entry: StatusReport) -> DiagnosticStatus:
         """Return the message of one entry."""
         return diagnostic(f'{self._node.get_name()}: {entry.subject}', entry.severity,
                           entry.message, entry.values, self._hardware_id)
 
-    def _publish(self) -> None:
-        statuses = [self.status(entry) for entry in self._collect()]
-        if not statuses:
-            return
+    def publish(self, statuses: list[DiagnosticStatus]) -> None:
+        """Publish the messages of the entries."""
         if self._updater is not None:
             # Not as its tasks: it would announce each new one with level OK.
             for status in statuses:
                 status.name = status.name.partition(': ')[2]    # it adds the node's name
             self._updater.publish(statuses)
-        elif self._publisher.get_subscription_count():
-            message = DiagnosticArray(status=statuses)
-            message.header.stamp = self._node.get_clock().now().to_msg()
-            self._publisher.publish(message)
+            return
+        message = DiagnosticArray(status=statuses)
+        message.header.stamp = self._node.get_clock().now().to_msg()
+        self._publisher.publish(message)
 
 
-#: Chosen: bodies reported while the lock is held once, 0.06 ms each.
-_AT_ONCE = 5
+class _Reported(NamedTuple):
+    """The state of a body as it was published: its facts, its entry, and the message if any."""
+
+    facts: BodyFacts
+    entry: StatusReport
+    message: Optional[DiagnosticStatus]
 
 
 class _Sources(NamedTuple):
@@ -187,21 +190,25 @@ class StatusReporter:
         self._lock = lock
         self._log = log
         self._clock = HostClock()
-        self._diagnostics = Diagnostics(node, self._collect)
+        self._diagnostics = Diagnostics(node)
         self._loss = LossWindow()
         self._twins = Twins()
         self.graph = GraphFacts(node.get_fully_qualified_name())
         self._sources: Optional[_Sources] = None
+        # Begin (ns) of the present period, and what was reported in it.
+        self._begun_ns = 0
+        self._found: dict[TrackedBody, _Reported] = {}
         #: Distinguishes the statuses of this node from those of another one with its bodies.
         self._session = secrets.token_hex(4)
         self.active = False
         self.latency = LatencyStatistics()
 
     def open(self) -> None:
-        """Start to publish on /diagnostics; call it after ``observe``."""
+        """Begin to report; call it after ``observe``, before ``report``."""
         assert self._sources is not None
         settings = self._sources.configuration.settings
         self._loss = LossWindow()
+        self._begun_ns, self._found = self._clock.now_ns(), {}
         self.latency = LatencyStatistics()    # not those of an earlier configuration
         own = own_settings(settings.sources, settings.protocol)
         port = (settings.client if own is None else own).port
@@ -231,42 +238,65 @@ class StatusReporter:
         """Release the sources, with the lock held."""
         self._sources = None
 
-    def publish(self, channels: Sequence[TrackedBody]) -> list[tuple[BodyFacts, StatusReport]]:
-        """
-        Publish the state of bodies on their own topics.
+    @property
+    def period_s(self) -> float:
+        """Return the period of the reports (s)."""
+        return self._diagnostics.period_s
 
-        The lock is acquired for a few bodies at a time, with a pause in between, so that no frame
-        waits for a hundred messages. The topics are latched, so they are also published without
-        subscribers.
-
-        :returns: the facts of each, and its entry for /diagnostics.
+    def report(
+        self, bodies: Sequence[TrackedBody], changed: Sequence[TrackedBody], now_ns: int,
+    ) -> None:
         """
-        found: list[tuple[BodyFacts, StatusReport]] = []
-        fastest_hz: Optional[float] = None
+        Publish the state of bodies on their own topics, and once a period all on /diagnostics.
+
+        The bodies are spread over the period, and the lock is acquired for one at a time, so that
+        no frame waits for a hundred messages. Their topics are latched, so they are also published
+        without subscribers.
+
+        :param bodies: all bodies.
+        :param changed: those that have changed their state; the others follow in turn.
+        :param now_ns: present time on the arrival clock (ns).
+        """
+        try:
+            period_ns = int(self.period_s * NS_PER_S)
+            elapsed_ns = now_ns - self._begun_ns
+            share = len(bodies) * min(elapsed_ns, period_ns) // period_ns
+            due = [body for body in bodies[:share] if body not in self._found]
+            if changed or due:
+                fastest_hz = max(body.gate.rate_hz for body in bodies)
+                self._found.update(self._publish(due, fastest_hz))
+                # An earlier report of the period is replaced; in its turn a body is due all the
+                # same: between two reports of a body lies no more than a period.
+                self._found.update({
+                    body: reported for body, reported in self._publish(changed, fastest_hz).items()
+                    if body in self._found})
+            if elapsed_ns >= period_ns:
+                self._begun_ns += elapsed_ns // period_ns * period_ns
+                found, self._found = self._found, {}
+                self._diagnose([found[body] for body in bodies if body in found], now_ns)
+        except Exception:
+            self._log(ERROR, f'bug in the diagnostics:\n{traceback.format_exc()}', 'diagnose')
+
+    def _publish(
+        self, channels: Sequence[TrackedBody], fastest_hz: float,
+    ) -> dict[TrackedBody, _Reported]:
+        """Publish the state of bodies; return what was reported of each."""
+        found: dict[TrackedBody, _Reported] = {}
         host_minus_arrival_ns = self._clock.host_minus_arrival_ns()
-        for first in range(0, len(channels), _AT_ONCE):
-            if first:
-                # Chosen: pause between them (s), half a frame at 240 Hz, in which a frame can
-                # acquire the lock at once.
-                time.sleep(0.002)
+        for channel in channels:
             with self._lock:
                 if self._sources is None:
                     break
-                now_ns = self._clock.now_ns()
-                if fastest_hz is None:
-                    fastest_hz = max(
-                        (body.gate.rate_hz for body in self._sources.pipeline.bodies), default=0.0)
-                found += [
-                    self._publish_body(
-                        channel, self._sources, now_ns, host_minus_arrival_ns, fastest_hz)
-                    for channel in channels[first:first + _AT_ONCE]]
+                found[channel] = self._publish_body(
+                    channel, self._sources, self._clock.now_ns(), host_minus_arrival_ns,
+                    fastest_hz)
         return found
 
     def _publish_body(
         self, channel: TrackedBody, sources: _Sources, now_ns: int, host_minus_arrival_ns: int,
         fastest_hz: float,
-    ) -> tuple[BodyFacts, StatusReport]:
-        """Publish the state of one body, with the lock held; return its facts and entry."""
+    ) -> _Reported:
+        """Publish the state of one body, with the lock held."""
         facts = facts_of_body(channel, now_ns, self._twins.of(channel.names.motive))
         entry = body_entry(
             channel.names.ros, facts, channel.dispositions(),
@@ -276,9 +306,11 @@ class StatusReporter:
             sources.configuration.settings.frames.world, channel.names.frames['body'])
         entry.values.update(
             node_state='active' if self.active else 'inactive', session=self._session)
+        message = None
         if sources.publishers.status_wanted(channel):
-            sources.publishers.publish_status(channel, self._diagnostics.status(entry))
-        return facts, entry
+            message = self._diagnostics.status(entry)
+            sources.publishers.publish_status(channel, message)
+        return _Reported(facts, entry, message)
 
     def retire(self, channels: Sequence[TrackedBody], reason: str) -> None:
         """Publish the last status of bodies, with the lock held."""
@@ -290,46 +322,40 @@ class StatusReporter:
                 publishers.publish_status(channel, self._diagnostics.status(StatusReport(
                     f'body {channel.names.ros}', STALE, reason, {})))
 
-    def _collect(self) -> list[StatusReport]:
-        """Collect the entries for /diagnostics; on the executor thread."""
-        try:
-            return self._entries()
-        except Exception:
-            self._log(ERROR, f'bug in the diagnostics:\n{traceback.format_exc()}', 'diagnose')
-            return []
-
-    def _entries(self) -> list[StatusReport]:
+    def _diagnose(self, bodies: Sequence[_Reported], now_ns: int) -> None:
+        """Log the problems that begin and end, and publish all entries on /diagnostics."""
         sources = self._sources
         if sources is None:
-            return []
+            return
         link = sources.backend.status()
-        now_ns = self._clock.now_ns()
         loss = self._loss.update(link.counters, link.queue.get('dropped_unread', 0), now_ns)
-        entries = [link_entry(link.state, link.reason, {
-            'transport': link.transport, 'transport_reason': link.transport_reason,
-            'server': link.server, 'local': link.local,
-            'state_since_s': f'{(now_ns - link.since_ns) / 1e9:.1f}',
-            'sessions': link.sessions, 'failed_attempts': link.failures,
-            'unexpected_peers_refused': link.unexpected_peers, **link.queue}, link.counters,
-            loss, link.last_failure)]
+        pipeline = sources.pipeline
         with self._lock:
-            if self._sources is None:
-                return []
-            pipeline = self._sources.pipeline
             facts = facts_of_pipeline(pipeline, loss)
-            facts.graph, facts.link = self.graph, link
+            clock, ptp_minus_stamp_ns = pipeline.clock_status(), pipeline.ptp_minus_stamp_ns
+            dropped = pipeline.dropped
+            self._twins.update(pipeline.bodies, now_ns)
             axes = sources.configuration.settings.axes
-            facts.up_axis = axes.up_axis if axes.axes == 'enu' else axes.axes
-            entries.append(clock_entry(
-                pipeline.clock_status(), pipeline.ptp_minus_stamp_ns, of_entry('clock', facts),
-                pipeline.config.stamps.latency_ms))
-            entries.append(frames_entry(
-                self.latency.work.percentiles(), self.latency.latency.percentiles(),
-                self.latency.wait.percentiles(), pipeline.dropped, facts, RUNS))
-            channels = pipeline.bodies
-            self._twins.update(channels, now_ns)
-        bodies = self.publish(channels)
-        facts.bodies = tuple(body for body, _ in bodies)
+        facts.graph, facts.link = self.graph, link
+        facts.up_axis = axes.up_axis if axes.axes == 'enu' else axes.axes
+        if self._diagnostics.wanted:
+            entries = (
+                link_entry(link.state, link.reason, {
+                    'transport': link.transport, 'transport_reason': link.transport_reason,
+                    'server': link.server, 'local': link.local,
+                    'state_since_s': f'{(now_ns - link.since_ns) / 1e9:.1f}',
+                    'sessions': link.sessions, 'failed_attempts': link.failures,
+                    'unexpected_peers_refused': link.unexpected_peers, **link.queue},
+                    link.counters, loss, link.last_failure),
+                clock_entry(
+                    clock, ptp_minus_stamp_ns, of_entry('clock', facts),
+                    pipeline.config.stamps.latency_ms),
+                frames_entry(
+                    self.latency.work.percentiles(), self.latency.latency.percentiles(),
+                    self.latency.wait.percentiles(), dropped, facts, RUNS))
+            self._diagnostics.publish([
+                *map(self._diagnostics.status, entries),
+                *(one.message or self._diagnostics.status(one.entry) for one in bodies)])
+        facts.bodies = tuple(one.facts for one in bodies)
         for line in problem_lines(self._log.repetition, of_log(facts), now_ns):
             self._log(line.severity, line.text, line.key)
-        return entries + [entry for _, entry in bodies]

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The work of the ticker thread, ten times a second: new topics, silent bodies, log, conflicts."""
+"""The work of the ticker thread, ten times a second: topics, silence, log, reports, conflicts."""
 
 from collections import deque
 import contextlib
@@ -107,7 +107,7 @@ class AcceptServices:
 
 class Supervision:
     """
-    Create topics and services of bodies, detect silent bodies, and log events.
+    Create topics and services of bodies, detect silent bodies, log events, and report.
 
     :param node: the node; its name and topics are compared with those of other nodes.
     :param lock: guards pipeline and publishers.
@@ -155,7 +155,8 @@ class Supervision:
         # processor time than the poses of several bodies, with the interpreter's lock held.
         # Chosen: period (s). New bodies wake the thread, so it only delays the detection of
         # silence.
-        self._ticker = self._ticker_of('ticker', self._failed, turn=self.tick, period_s=0.1)
+        self._ticker = self._ticker_of(
+            'ticker', self._failed, turn=self.tick, period_s=min(0.1, self._status.period_s))
         self._ticker.start()
         self._ticker.wake()    # the client may have found bodies already
 
@@ -181,28 +182,28 @@ class Supervision:
 
     def tick(self) -> None:
         """Run all tasks once, on the ticker thread."""
-        if self._create_publishers():
+        if self._found:
+            self._create_publishers()
             with self._lock:
                 self._announce(self._publishers.topics())
+        now_ns = self._clock.now_ns()
+        turn = self._conflicts.turn(now_ns)
         with self._lock:
-            now_ns = self._clock.now_ns()
             pipeline = self._pipeline
             pipeline.tick(now_ns)
             events = pipeline.take_events()
             changed = {change.body for change in pipeline.take_state_changes()}
             while self._accept_services.accepted:
                 changed.add(self._accept_services.accepted.popleft())
-            lacking = [channel for channel in pipeline.bodies if not channel.accept_service]
+            bodies = pipeline.bodies
+            lacking = [channel for channel in bodies if not channel.accept_service]
             to_match = pipeline.roster.to_match(now_ns)
             self._publishers.listen()
-            turn = self._conflicts.turn(now_ns)
             topics = [] if turn is None else self._publishers.pose_topics(turn)
-            frames = self._publishers.frames() if turn is not None and self._status.active else {}
-            channels = [channel for channel in pipeline.bodies
-                        if channel.names.motive in changed] if changed else []
         # Chosen: a few at a time, so that silence is detected meanwhile.
         self._accept_services.offer(lacking[:8])
-        self._status.publish(channels)
+        self._status.report(
+            bodies, [body for body in bodies if body.names.motive in changed], now_ns)
         for event in events:
             self._log(event.severity, event.text, event.key)
         graph = self._status.graph
@@ -211,24 +212,26 @@ class Supervision:
         graph.same_name = self._duplicate_names.look(now_ns)
         if turn is not None:
             graph.sharing = self._conflicts.look(topics)
-            self._parents.begin(frames, now_ns)
+            of = len(self._publishers.outputs), self._publishers.settings, self._status.active
+            self._parents.begin(self._frames, of, now_ns)
         graph.parents = self._parents.look(now_ns)
 
-    def _create_publishers(self) -> bool:
+    def _frames(self) -> dict[str, str]:
+        """Return the parent of each frame that is broadcast now."""
+        with self._lock:
+            return self._publishers.frames() if self._status.active else {}
+
+    def _create_publishers(self) -> None:
         """
         Create the publishers of all queued bodies, which takes milliseconds each.
 
         The lock is not held meanwhile, so that the poses of other bodies do not wait.
-
-        :returns: whether a body was queued.
         """
-        created = False
-        while True:
+        while self._found:
             try:
                 channel = self._found.popleft()
-            except IndexError:
-                return created
-            created = True
+            except IndexError:    # ``stop`` has cleared the queue
+                return
             try:
                 output = self._publishers.prepare(channel)
                 with self._lock:

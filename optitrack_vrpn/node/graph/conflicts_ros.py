@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Find other nodes of one name, on the same topics or TF frames; mismatched subscribers."""
 
-from typing import Any, Mapping, Optional, Sequence
+from typing import Any, Callable, Mapping, Optional, Sequence
 
 from optitrack_vrpn.node.base.node_parts import PolledGroup
 from optitrack_vrpn.node.graph.conflicts import full_name, NAMELESS, qos_remedies
@@ -64,6 +64,8 @@ class ConflictingPublishers:
         """Check topics of this node; return all other publishers so far, with a topic of each."""
         own = self._node.get_name(), self._node.get_namespace()
         for topic in topics:
+            if self._node.count_publishers(topic) < 2:    # the list of them takes far longer
+                continue
             for info in self._node.get_publishers_info_by_topic(topic):
                 if (info.node_name, info.node_namespace) != own and info.node_name != NAMELESS:
                     self._found.setdefault(
@@ -83,24 +85,28 @@ class ForeignParents:
         self._node = node
         self._group = PolledGroup()
         self._own: Mapping[str, str] = {}
-        self._seen: tuple[int, ...] = ()
+        self._seen: tuple[object, ...] = ()
         self._found: dict[str, tuple[str, str]] = {}
         self._readers: list[Any] = []
         self._decoded: dict[tuple[int, bytes], int] = {}
         self._until_ns = 0
 
-    def begin(self, own: Mapping[str, str], now_ns: int) -> None:
+    def begin(self, own: Callable[[], Mapping[str, str]], of: object, now_ns: int) -> None:
         """
         Begin to read if something has changed; call it every few seconds.
 
-        :param own: parent of each frame that this node broadcasts.
+        :param own: returns the parent of each frame that this node broadcasts.
+        :param of: what these follow from.
         """
         counts = tuple(map(self._node.count_publishers, ('/tf', '/tf_static')))
-        seen = (*counts, len(own))
+        seen = (*counts, of)
         if self._readers or seen == self._seen:
             return
-        self._seen, self._own = seen, own
-        if not own or max(counts) < 2:    # this node has one publisher of each
+        self._seen = seen
+        if max(counts) < 2:    # this node has one publisher of each
+            return
+        self._own = own()
+        if not self._own:
             return
         from tf2_msgs.msg import TFMessage    # with numpy, which the start does not wait for
         self._until_ns = now_ns + TF_NS
