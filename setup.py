@@ -16,7 +16,7 @@ PACKAGE = 'optitrack_vrpn'
 ROWS = runpy.run_path(os.path.join(PACKAGE, 'cli', 'rows_io.py'))
 #: What a pose passes, and what that calls: extension modules in an installed package.
 COMPILED = [f'{PACKAGE}/{folder}/{name}.py' for folder, names in {
-    'core': ('axes', 'rotation', 'throttle'),
+    'core': ('axes', 'rotation', 'stats', 'throttle'),
     'drivers': ('frames', 'loop_io', 'losses', 'sockets_io'),
     'drivers/vrpn': ('codec', 'connection', 'driver', 'frames'),
     'drivers/natnet': (
@@ -24,10 +24,12 @@ COMPILED = [f'{PACKAGE}/{folder}/{name}.py' for folder, names in {
         'numbering', 'reports'),
     'stream/clock': ('difference', 'line', 'pace', 'round_trips', 'sender_clock', 'source'),
     'stream/motion': ('estimator', 'gains', 'kalman', 'lever_arm', 'rest'),
-    'stream/bodies': ('hypotheses', 'judge', 'limits', 'poses', 'states', 'times', 'tracker'),
-    'stream': ('batch', 'load_shedding', 'pipeline', 'roster'),
+    'stream/bodies': (
+        'hypotheses', 'judge', 'limits', 'poses', 'states', 'swap', 'times', 'tracker'),
+    'stream': ('batch', 'load_shedding', 'pipeline', 'reports', 'roster'),
+    'telling': ('facts',),
     'node/base': ('cdr',),
-    'node': ('body_output', 'publishers', 'receiver', 'shared_output'),
+    'node': ('body_output', 'publishers', 'receiver', 'report', 'shared_output'),
 }.items() for name in names]
 #: Commands that build what is installed. A develop or symlink installation is no such command:
 #: its sources are edited, and run as Python.

@@ -5,12 +5,15 @@
 import struct
 from types import SimpleNamespace
 
+from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PoseStamped, TransformStamped
 from hypothesis import given, settings, strategies as st
 from nav_msgs.msg import Odometry
 from optitrack_vrpn.core.names import BodyNames
+from optitrack_vrpn.core.severity import WARN
 from optitrack_vrpn.node import messages
 from optitrack_vrpn.node.base import cdr
+from optitrack_vrpn.node.base.managed_node import entry
 from optitrack_vrpn.node.body_output import BodyOutput, fill_of, message_type, supports_raw_cdr
 from optitrack_vrpn.node.settings import FrameSettings, NodeSettings
 from optitrack_vrpn.node.topic_kinds import KINDS
@@ -141,6 +144,14 @@ def test_an_encoding_that_is_not_known_is_refused(monkeypatch, spoil):
         cdr.serialisation_template(message_type(kind)(), fill_of(kind), kind.sizes)
     with pytest.raises(cdr.UnsupportedCdr):
         cdr.transform_template(TransformStamped(), messages.fill_transform)
+
+
+@pytest.mark.parametrize('name', ['', 'a', 'ab', 'abc', 'abcd', 'wand \N{DEGREE SIGN}'])
+@pytest.mark.parametrize('values', [
+    {}, {'state': 'TRACKED'}, {'a': '', 'bc': 'def', 'long key': 'x' * 100, '': 'y'}])
+def test_a_status_in_bytes_is_read_as_the_message_that_rclpy_makes(name, values):
+    fields = name, WARN, f'{name} is slow', values, '192.0.2.1:3883'
+    assert deserialize_message(cdr.status_message(*fields), DiagnosticStatus) == entry(*fields)
 
 
 class Publisher:

@@ -5,6 +5,7 @@
 from fnmatch import fnmatch
 import importlib.util
 from pathlib import Path
+import random
 import re
 import socket
 import statistics
@@ -13,6 +14,7 @@ import time
 import types
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from optitrack_vrpn.node.status import StatusReporter
 from optitrack_vrpn.sim.scenario_io import scenario_from_mapping
 from optitrack_vrpn.sim.server_io import MotiveSimServer
 import pytest
@@ -208,6 +210,45 @@ def test_every_key_is_on_the_page_and_the_page_has_no_other(troubled):
         elsewhere = set() if sys.platform.startswith('linux') else unread
         assert {pattern for pattern in patterns if not any(
             fnmatch(key, pattern) for key in emitted)} <= elsewhere, title
+
+
+class Body:
+    """What the order of the reports needs of a body."""
+
+    gate = types.SimpleNamespace(rate_hz=1.0)
+
+    def __init__(self, number):
+        self.number = number
+
+
+def test_each_body_is_reported_once_a_period_and_few_at_once(monkeypatch):
+    """Ticks come at any times, and bodies at any of them."""
+    chance, period_ns = random.Random(3), 10**9
+    reporter = StatusReporter(types.SimpleNamespace(
+        get_fully_qualified_name=lambda: '/node'), None, None)
+    published, arrays = [], []
+    monkeypatch.setattr(reporter, '_publish', lambda bodies, _: (
+        published.append((now, list(bodies))) or {body: (body.number, now) for body in bodies}))
+    monkeypatch.setattr(reporter, '_diagnose', lambda bodies, _: arrays.append((now, bodies)))
+    bodies, now, most, gaps = [], 0, 0, {}
+    while now < 400 * period_ns:
+        now += chance.choice([10**6, 10**8, 101 * 10**6, 13 * 10**7])
+        if len(bodies) < 60 and chance.random() < 0.02:
+            bodies.append(Body(len(bodies)))
+        changed = [body for body in bodies if chance.random() < 0.01]
+        published.clear()
+        reporter.report(bodies, changed, now)
+        due = published[0][1] if published else []
+        most = max(most, len(due))
+        for body in due:
+            gaps.setdefault(body.number, []).append(now)
+        if arrays and arrays[-1][0] == now:
+            assert [number for number, _ in arrays[-1][1]] == list(range(len(bodies)))
+            assert all(now - at < 1.3 * period_ns for _, at in arrays[-1][1])
+    assert len(arrays) == pytest.approx(400, abs=2) and len(bodies) == 60
+    assert most <= 20    # of sixty
+    for times in gaps.values():
+        assert max(after - before for before, after in zip(times, times[1:])) < 1.5 * period_ns
 
 
 # -- diagnostic_updater ---------------------------------------------------------------------------

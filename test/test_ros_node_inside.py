@@ -5,7 +5,7 @@
 import itertools
 import threading
 
-from diagnostic_msgs.msg import DiagnosticStatus
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from optitrack_vrpn.core.errors import OptitrackVrpnError
 from optitrack_vrpn.core.worker_io import Worker
 from optitrack_vrpn.drivers.table import make_source
@@ -270,6 +270,14 @@ def test_no_timer_follows_the_system_clock(cls):
     """Set back by an hour, it would stop them for an hour."""
     with NodeHere({'autostart': True}, spin=False, cls=cls) as here:
         assert {timer.clock.clock_type for timer in here.node.timers} == {ClockType.STEADY_TIME}
+
+
+def test_the_executor_of_a_node_that_publishes_sleeps(user, motive):
+    """Each call of a timer would make it visit all entities, while poses wait."""
+    with NodeHere(parameters(motive('wand'), autostart=True)) as here:
+        user.poses('/wand/pose').wait(1)
+        user.listen(DiagnosticArray, '/diagnostics', 10).wait(1)
+        assert all(timer.is_canceled() for timer in here.node.timers)
 
 
 def test_cleanup_does_not_wait_for_new_publishers(

@@ -4,11 +4,11 @@
 
 from typing import Any, Callable, Optional, Sequence
 
-from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import TransformStamped
 from optitrack_vrpn.core.axes import QUAT_ENU_NED
 from optitrack_vrpn.core.throttle import FrameDecimator, period_ns
-from optitrack_vrpn.node.base.cdr import tf_message
+from optitrack_vrpn.node.base.cdr import status_message, tf_message
+from optitrack_vrpn.node.base.managed_node import entry, StatusFields
 from optitrack_vrpn.node.base.tf import StaticTransformBroadcaster, tf_publisher
 from optitrack_vrpn.node.body_output import BodyOutput, sender, supports_raw_cdr, Way
 from optitrack_vrpn.node.messages import fill_transform
@@ -222,9 +222,10 @@ class Publishers:
         output = self.outputs.get(channel)
         return output is not None and 'status' in output.publishers
 
-    def publish_status(self, channel: TrackedBody, status: DiagnosticStatus) -> None:
+    def publish_status(self, channel: TrackedBody, fields: StatusFields) -> None:
         """Publish the state of one body; call it only if ``status_wanted``."""
-        self.outputs[channel].publishers['status'].publish(status)
+        write = status_message if self._as_bytes else entry
+        sender(self.outputs[channel].publishers['status'], self._as_bytes)(write(*fields))
 
     def close(self) -> None:
         """Close every publisher."""

@@ -16,7 +16,7 @@ or byte order), ``UnsupportedCdr`` is raised, and messages are published as obje
 
 from itertools import chain
 import struct
-from typing import Any, Callable, Final, NamedTuple, Sequence, TYPE_CHECKING
+from typing import Any, Callable, Final, Mapping, NamedTuple, Sequence, TYPE_CHECKING
 
 from builtin_interfaces.msg import Time
 from optitrack_vrpn.core.units import NS_PER_S
@@ -142,6 +142,16 @@ def tf_message(pieces: Sequence[bytes]) -> bytes:
     return b''.join((ENCAPSULATION, _PACK_COUNT(len(pieces)), *pieces))
 
 
+def status_message(
+    name: str, level: int, text: str, values: Mapping[str, str], hardware_id: str,
+) -> bytes:
+    """Serialise a diagnostic_msgs/DiagnosticStatus with these fields."""
+    head = _names((name, text, hardware_id), 1, end=4)
+    pairs = [word for pair in values.items() for word in pair]
+    return b''.join((ENCAPSULATION, bytes((level,)), head, _PACK_COUNT(len(values)),
+                     _names(pairs, 0, end=1)))
+
+
 # -- layout of a message -------------------------------------------------------------------------
 
 def _strings(message: Any) -> list[str]:
@@ -152,19 +162,22 @@ def _strings(message: Any) -> list[str]:
     return strings
 
 
-def _names(strings: Sequence[str], offset: int, padding: bytes = b'\0') -> bytes:
+def _names(
+    strings: Sequence[str], offset: int, padding: bytes = b'\0', end: int = 8,
+) -> bytes:
     """
-    Serialise names before doubles: length including NUL, text, NUL, aligned to 4 bytes.
+    Serialise names: length including NUL, text, NUL, aligned to 4 bytes.
 
     :param offset: offset of the first name (bytes).
-    :param padding: padding byte between the names, and between the last name and the doubles.
+    :param padding: padding byte between the names, and between the last name and what follows.
+    :param end: alignment of what follows (bytes), by default that of doubles.
     """
-    data = b''
+    data = bytearray()
     for string in strings:
         text = string.encode() + b'\0'
         data += padding * (-(offset + len(data)) % 4)
         data += _PACK_COUNT(len(text)) + text
-    return data + padding * (-(offset + len(data)) % 8)
+    return bytes(data + padding * (-(offset + len(data)) % end))
 
 
 def _probe(sizes: Sequence[int]) -> tuple[list[list[float]], bytes]:

@@ -18,6 +18,8 @@ from optitrack_vrpn.node.base.settings_ros import declare_settings, follow_setti
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 
 S = TypeVar('S')
+#: Name, severity, message, values and hardware_id of a DiagnosticStatus.
+StatusFields = tuple[str, Severity, str, Mapping[str, str], str]
 
 
 def entry(
