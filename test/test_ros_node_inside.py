@@ -19,6 +19,7 @@ from rclpy.clock import ClockType
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, QoSProfile
+from rclpy.serialization import deserialize_message
 from rclpy.timer import Timer
 from rosgraph import NodeHere, silence, stamp_ns, wait_until
 from world import bug, held, logged, parameters, refusing, released, WatchedNode
@@ -119,7 +120,7 @@ class LastStatus(dict):
 
     def note(self, topic, message):
         if topic.endswith('/status'):
-            self[topic.partition('/')[0]] = message
+            self[topic.partition('/')[0]] = deserialize_message(message, DiagnosticStatus)
 
 
 def test_latched_messages_end_with_their_subject(user, motive):

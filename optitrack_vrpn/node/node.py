@@ -3,9 +3,9 @@
 """
 The lifecycle node: wiring between parameters, the VRPN client, the pipeline and the publishers.
 
-Three threads: the executor thread makes transitions, handles parameters and publishes diagnostics;
-the client thread receives poses and publishes them itself, so that no pose waits for an executor
-(``receiver.py``); the ticker thread creates topics and detects silence (``supervision.py``).
+Three threads: the executor thread makes transitions and handles parameters; the client thread
+receives poses and publishes them itself, so that no pose waits for an executor (``receiver.py``);
+the ticker thread creates topics, detects silence and publishes diagnostics (``supervision.py``).
 ``_lock`` guards pipeline and publishers. Publishers are destroyed on the executor thread,
 whichever thread retires them.
 """

@@ -261,13 +261,12 @@ class StatusReporter:
             due = [body for body in bodies[:share] if body not in self._found]
             # Chosen: bodies that are reported together, so that the code of the report is in the
             # processor's caches: below a millisecond.
-            if changed or len(due) >= 5 or elapsed_ns >= period_ns:
-                fastest_hz = max((body.gate.rate_hz for body in bodies), default=0.0)
-                self._found.update(self._publish(due, fastest_hz))
-                # An earlier report of the period is replaced; in its turn a body is due all the
-                # same: between two reports of a body lies no more than a period.
+            if len(due) >= 5 or elapsed_ns >= period_ns:
+                self._found.update(self._publish(due, bodies))
+            if changed:
+                # In its turn a body is due all the same: no more than a period lies in between.
                 self._found.update({
-                    body: reported for body, reported in self._publish(changed, fastest_hz).items()
+                    body: reported for body, reported in self._publish(changed, bodies).items()
                     if body in self._found})
             if elapsed_ns >= period_ns:
                 self._begun_ns += elapsed_ns // period_ns * period_ns
@@ -277,10 +276,11 @@ class StatusReporter:
             self._log(ERROR, f'bug in the diagnostics:\n{traceback.format_exc()}', 'diagnose')
 
     def _publish(
-        self, channels: Sequence[TrackedBody], fastest_hz: float,
+        self, channels: Sequence[TrackedBody], bodies: Sequence[TrackedBody],
     ) -> dict[TrackedBody, _Reported]:
-        """Publish the state of bodies; return what was reported of each."""
+        """Publish the state of some of all bodies; return what was reported of each."""
         found: dict[TrackedBody, _Reported] = {}
+        fastest_hz = max((body.gate.rate_hz for body in bodies), default=0.0)
         host_minus_arrival_ns = self._clock.host_minus_arrival_ns()
         for channel in channels:
             with self._lock:
@@ -328,6 +328,8 @@ class StatusReporter:
         loss = self._loss.update(link.counters, link.queue.get('dropped_unread', 0), now_ns)
         pipeline = sources.pipeline
         with self._lock:
+            if self._sources is None:
+                return
             facts = facts_of_pipeline(pipeline, loss)
             clock, ptp_minus_stamp_ns = pipeline.clock_status(), pipeline.ptp_minus_stamp_ns
             dropped = pipeline.dropped
