@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from conftest import lacking
 from optitrack_vrpn.core.stats import Intervals
+from optitrack_vrpn.drivers.driver import LinkStatus
 from optitrack_vrpn.stream.bodies.states import BodyStatus, State
 from optitrack_vrpn.stream.clock.types import ClockStatus
 from optitrack_vrpn.telling.doctor.checks import CHECKS
@@ -27,7 +28,7 @@ def heard(**changes):
     facts = ProbeResults(
         'motive', 3883, addresses=('192.168.1.20',), local='192.168.1.5', card='eth0', by='vrpn')
     facts.stream = replace(WatchedStream(
-        transport='udp', listened_s=4.0, first_pose_s=0.01, poses=960,
+        link=LinkStatus(transport='udp'), listened_s=4.0, first_pose_s=0.01, poses=960,
         bodies=(body('drone'), body('wand')), clock=CLOCK, newest_sender_ns=10**12), **changes)
     return facts
 

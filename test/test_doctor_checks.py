@@ -11,30 +11,34 @@ from doctor_results import body, check_all, CLOCK, heard, judged, result
 from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.core.checks import exit_code, fail, ok, skip, warn
 from optitrack_vrpn.core.severity import ERROR, INFO, WARN
-from optitrack_vrpn.drivers.driver import ServerFacts
+from optitrack_vrpn.drivers.config import ClientConfig, LinkConfig
+from optitrack_vrpn.drivers.driver import Attempt, LinkStatus, Outcome, ServerFacts
 from optitrack_vrpn.drivers.frames import Body as PoseReport
-from optitrack_vrpn.drivers.probing import Heard, Place
 from optitrack_vrpn.drivers.vrpn.codec import PongReport, SenderDescribed, TextReport
 from optitrack_vrpn.drivers.vrpn.frames import to_frames
-from optitrack_vrpn.drivers.vrpn.probe import (
-    Attempt, check_connect_back, check_handshake, check_senders, check_tcp, check_udp,
-    explain_silence, ProbeOutcome, VrpnProbeFacts)
+from optitrack_vrpn.drivers.vrpn.probe_io import VrpnSurroundings
 from optitrack_vrpn.stream.bodies.states import State
-from optitrack_vrpn.telling.doctor.results import Graph, Lift, Mismatch, RunningNode
+from optitrack_vrpn.telling.doctor.results import (
+    Graph, Lift, Mismatch, RunningNode, Tried, WatchedStream)
 from optitrack_vrpn.telling.doctor.watch import Watch
 import pytest
 
-SILENT = Attempt(ProbeOutcome.SILENT, took_s=3.0)
-STATED = ServerFacts({'drone': True, 'wand': True})
-HEARD = Heard(960, ('drone', 'wand'), 4.0, known=STATED)
+OPEN = Attempt(Outcome.OPEN)
+SILENT = Attempt(Outcome.SILENT, '192.168.1.20 did not connect back: admit inbound TCP', 3.0)
+NOTHING = VrpnSurroundings()
+STATED = ServerFacts({'drone': True, 'wand': True}, stated_version='07.38')
 
 
-def vrpn(address='192.168.1.20', **changes):
+def vrpn(address='192.168.1.20', udp=OPEN, tcp=OPEN, connection='auto', unused=False,
+         known=STATED, by_tcp=None, around=NOTHING, **changes):
     """Make the facts of a healthy VRPN server, but for what a test changes."""
-    return replace(VrpnProbeFacts(
-        Place(address, '192.168.1.5', 'eth0'), 3883, tcp=Attempt(ProbeOutcome.OPEN,
-                                                                 version=(7, 38)),
-        udp=Attempt(ProbeOutcome.OPEN, version=(7, 38))), **changes)
+    probed = heard(**{'listened_s': 4.0 if OPEN in (udp, tcp) else 0.0, **changes})
+    attempts = {way: one for way, one in (('udp', udp), ('tcp', tcp)) if one is not None}
+    probed.stream.link = LinkStatus(transport='udp', known=known, attempts=attempts)
+    probed.addresses, probed.unused = (address,), unused
+    probed.tried = {'vrpn': Tried(
+        True, ClientConfig(link=LinkConfig(connection)), None, probed.stream, by_tcp, around)}
+    return probed
 
 
 def test_healthy_facts_find_nothing_wrong():
@@ -111,11 +115,11 @@ def test_jitter_and_restarts_are_warnings():
 
 
 def test_a_body_that_the_server_streams_but_that_sends_no_pose_is_named():
-    few = HEARD._replace(names=('drone',))
-    judged(check_senders(few), WARN, "'wand'")
-    echo = few._replace(known=ServerFacts({'drone': True, 'echo': False}))
-    judged(check_senders(echo), INFO)
-    judged(check_senders(None), None)
+    few = {'bodies': (body('drone'),)}
+    judged(result('senders', vrpn(**few)), WARN, "'wand'")
+    echo = ServerFacts({'drone': True, 'echo': False}, stated_version='07.38')
+    judged(result('senders', vrpn(known=echo, **few)), INFO, "'echo'")
+    judged(result('senders', vrpn(known=ServerFacts())), None)
 
 
 @pytest.mark.parametrize(('seen', 'level'), [
@@ -131,31 +135,31 @@ def test_bodies_that_are_not_tracked_are_a_failure_where_none_is(seen, level):
 
 
 def test_one_way_in_is_enough_under_auto_and_not_where_the_other_was_asked_for():
-    judged(check_connect_back(vrpn(udp=SILENT)), WARN)
-    judged(check_connect_back(vrpn(udp=SILENT, connection='udp')), ERROR)
-    judged(check_tcp(vrpn(tcp=SILENT)), WARN)
-    judged(check_tcp(vrpn(tcp=SILENT, udp=None, connection='tcp')), ERROR)
-    assert [one.transport for one in (
-        vrpn(), vrpn(udp=SILENT), vrpn(udp=SILENT, connection='udp'), vrpn(tcp=SILENT),
-        vrpn(tcp=SILENT, udp=SILENT))] == ['udp', 'tcp', '', 'udp', '']
+    judged(result('connect-back', vrpn(udp=SILENT)), WARN)
+    judged(result('connect-back', vrpn(udp=SILENT, connection='udp')), ERROR)
+    judged(result('tcp', vrpn(tcp=SILENT)), WARN)
+    judged(result('tcp', vrpn(tcp=SILENT, udp=None, connection='tcp')), ERROR)
 
 
 def test_what_stands_between_goes_into_the_advice():
-    judged(check_connect_back(vrpn(udp=SILENT)), WARN, without=['container'])
-    judged(check_connect_back(vrpn(udp=SILENT, surroundings=('container', 'ufw'))), WARN,
-           advice=['--network host', 'ufw is enabled'])
+    judged(result('connect-back', vrpn(udp=SILENT)), WARN, without=['enabled'])
+    around = VrpnSurroundings(('WSL', 'ufw'))
+    judged(result('connect-back', vrpn(udp=SILENT, around=around)), WARN,
+           advice=['mirrored', 'ufw is enabled'])
 
 
 @pytest.mark.parametrize('address', ['127.0.0.1', '127.0.1.1', '::1'])
-@pytest.mark.parametrize('tcp', [ProbeOutcome.OPEN, ProbeOutcome.SILENT])
+@pytest.mark.parametrize('tcp', [OPEN, SILENT])
 def test_in_this_machine_itself_the_server_hangs_and_no_firewall_is_blamed(address, tcp):
     """Nothing filters the loopback interface, and no container or NAT lies on the way."""
     def advice(address):
-        facts = vrpn(address, tcp=Attempt(tcp), udp=SILENT, tcp_poses=7,
-                     surroundings=('container', 'WSL', 'ufw'))
-        said = [check_connect_back(facts), explain_silence(facts, Heard(
-            seconds=2.0, known=STATED))]
-        return [one.advice for one in (*said, *[check_tcp(facts)] * (tcp is ProbeOutcome.SILENT))]
+        around = VrpnSurroundings(('WSL', 'ufw'))
+        mute = vrpn(address, OPEN, tcp, poses=0, bodies=(), by_tcp=WatchedStream(7),
+                    around=around)
+        silent = vrpn(address, SILENT, tcp, around=around)
+        return [one.advice for one in (
+            result('connect-back', silent), result('data', mute),
+            *[result('tcp', silent)] * (tcp is SILENT))]
     for one in advice(address):
         assert one.startswith('the server hangs')
         for word in ('ufw', 'firewall', 'container', 'NAT'):
@@ -167,9 +171,9 @@ def test_in_this_machine_itself_the_server_hangs_and_no_firewall_is_blamed(addre
 
 def test_where_nobody_has_the_address_no_firewall_is_blamed():
     facts = vrpn(udp=SILENT, tcp=SILENT, unused=True)
-    judged(check_tcp(facts), ERROR, 'network of eth0')
-    judged(check_udp(facts), None)
-    judged(check_connect_back(facts), None)
+    judged(result('tcp', facts), ERROR, 'network of eth0')
+    judged(result('udp', facts), None)
+    judged(result('connect-back', facts), None)
 
 
 # -- whatever is said -----------------------------------------------------------------------------
@@ -189,8 +193,8 @@ EVENTS = st.one_of(
 @settings(max_examples=examples(40), deadline=None)
 @given(st.lists(st.lists(EVENTS, max_size=6), max_size=12), st.text(max_size=60), st.booleans())
 def test_whatever_a_server_says_gives_lines_for_a_terminal_and_json(batches, text, lifting):
-    facts = heard(ended=text, poses=0, bodies=())
-    watch, seen = Watch(facts.stream), vrpn()
+    facts = vrpn(ended=text, poses=0, bodies=(), known=ServerFacts(stated_version=text))
+    watch = Watch(facts.stream)
     for number, batch in enumerate(batches):
         if lifting and number == len(batches) // 2:
             watch.begin_lift()
@@ -202,9 +206,7 @@ def test_whatever_a_server_says_gives_lines_for_a_terminal_and_json(batches, tex
     facts.graph = Graph(wanted=text, nodes=(RunningNode(
         text, 1, text, {'server': text}, 1, 1, (Mismatch(text, text, text),), (text,), 1,
         {text: (text, 'b')}),))
-    said = facts.stream.heard()
-    for one in (*check_all(facts), check_senders(said), check_handshake(seen, said),
-                explain_silence(seen, said)):
+    for one in check_all(facts):
         assert one.found.isprintable() and one.advice.isprintable()
         assert len(one.found) <= 900
         assert bool(one.advice) == (one.severity in (WARN, ERROR)), one

@@ -146,7 +146,7 @@ def test_the_text_says_what_the_json_says(capsys, unused_port):
         'name', 'route', 'udp', 'tcp'))
     assert lines[0].startswith('doctor: 127.0.0.1 port')
     verdict = lines.index('doctor: 2 failures')
-    assert lines[verdict + 1].startswith('->    udp, tcp      is Motive running')
+    assert lines[verdict + 1].startswith('->    udp, tcp      start Motive')
     assert max(map(len, lines)) <= 120
 
 

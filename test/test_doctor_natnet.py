@@ -8,18 +8,18 @@ import socket
 import threading
 
 import doctor_kit
+from doctor_results import heard, result
 from natnet_kit import simulated
 from optitrack_vrpn.core.severity import ERROR, INFO, WARN
 from optitrack_vrpn.drivers.config import ClientConfig
-from optitrack_vrpn.drivers.driver import ServerFacts
+from optitrack_vrpn.drivers.driver import LinkStatus, ServerFacts
 from optitrack_vrpn.drivers.natnet import codec
 from optitrack_vrpn.drivers.natnet.client_io import NatNetClient
 from optitrack_vrpn.drivers.natnet.messages import ServerInfo
-from optitrack_vrpn.drivers.natnet.probe import (
-    check_echoes, check_port, explain_silence, NatNetProbeFacts)
+from optitrack_vrpn.drivers.natnet.probe_io import NatNetSurroundings
 from optitrack_vrpn.drivers.natnet.settings import NatNetConfig
-from optitrack_vrpn.drivers.probing import Heard, Place
 from optitrack_vrpn.telling.doctor.probes_io import listen
+from optitrack_vrpn.telling.doctor.results import Tried
 import pytest
 
 examine = doctor_kit.examine
@@ -116,8 +116,8 @@ def test_a_program_that_holds_the_data_port_is_named(examine):
         other.bind(('239.255.42.99', port))
         result = examine(1, '--protocol', 'natnet', '--natnet-port',
                          str(server.port_of('natnet')), timeout=1.0)
-    result.judged('natnet', 'FAIL', f'port {port}', f'(process {os.getpid()})',
-                  advice=['end that'])
+    result.judged('natnet', 'FAIL', f'port {port}',
+                  advice=[f'(process {os.getpid()})', 'end '])
     assert 'firewall' not in result.advice('natnet')
 
 
@@ -136,57 +136,62 @@ def test_a_server_without_frames_and_one_that_plays_a_take(examine):
         assert 'live mode' in result.advice('data')
 
 
-PLACE = Place('192.168.1.20', '192.168.1.5', 'eth0')
-GOOD = Heard(100, ('Wand',), 1.0, {'messages': 100, 'echoes': 20}, processing_s=5.4e-3,
-             known=ServerFacts(round_trip_s=9e-4))
-NOTHING = Heard(seconds=2.0)
+def facts(version='4.1', multicast=True, counters=None, ended='', unused=False, around=(),
+          **changes):
+    """Make the facts of a NatNet server; without a version it has not answered."""
+    probed = heard(counters=counters or {}, ended=ended, **{
+        'poses': 0, 'bodies': (), 'listened_s': 2.0 if version else 0.0, **changes})
+    probed.by, probed.unused = 'natnet', unused
+    probed.stream.link = LinkStatus(known=ServerFacts(
+        name='Motive', stated_version=version, multicast=multicast, group='239.255.42.99',
+        data_port=1511, round_trip_s=9e-4))
+    probed.tried = {'natnet': Tried(
+        True, ClientConfig(), NatNetConfig(), probed.stream, None, NatNetSurroundings(*around))}
+    return probed
 
 
-def facts(multicast=True, version=(4, 1), **found):
-    info = ServerInfo('Motive', (3, 1, 0, 0), version, 0, 1511, multicast, '239.255.42.99')
-    return NatNetProbeFacts(PLACE, 1510, **{'info': info, **found})
+MUTE = 'no answer on port 1510: does a firewall drop it?'
 
 
 @pytest.mark.parametrize('found, level, words', [
-    ({'info': None}, ERROR, '1510 and 1511'),
-    ({'info': None, 'refused': True}, ERROR, 'Local Interface'),
-    ({'info': None, 'fault': 'x'}, ERROR, 'Motive 1.7'),
-    ({'info': None, 'unused': True}, ERROR, 'its cable'),
-    ({'held_port': 1511, 'held_by': 'other'}, ERROR, 'end that program'),
-    ({'version': (4, 6)}, WARN, 'natnet.bitstream'),
+    ({'version': '', 'ended': MUTE}, ERROR, 'firewall'),
+    ({'version': '', 'ended': MUTE, 'around': (True,)}, ERROR, 'Local Interface'),
+    ({'version': '', 'ended': 'it answered, but it cannot be used: x'}, ERROR, 'Motive 1.7'),
+    ({'version': '', 'ended': MUTE, 'unused': True}, ERROR, 'its cable'),
+    ({'version': '4.6'}, WARN, 'natnet.bitstream'),
     ({}, INFO, '')])
 def test_each_answer_of_the_command_port_says_what_to_do(found, level, words):
-    one = check_port(facts(**found))
+    one = result('natnet', facts(**found))
     assert one.severity is level and words in one.advice, one
 
 
 @pytest.mark.parametrize('found, counters, level, words', [
     ({}, {'malformed': 9}, ERROR, 'natnet.bitstream'),
-    ({'other_card': 'eth1', 'other_source': PLACE.address}, {}, ERROR, 'interface: eth1'),
-    ({'other_card': 'eth1', 'other_source': '10.0.0.9'}, {}, ERROR, 'server: 10.0.0.9'),
+    ({'around': (False, 'eth1', '192.168.1.20')}, {}, ERROR, 'interface: eth1'),
+    ({'around': (False, 'eth1', '10.0.0.9')}, {}, ERROR, 'server: 10.0.0.9'),
     ({'multicast': False}, {}, ERROR, 'jumbo'),
     ({'multicast': False}, {'echoes': 20}, ERROR, '--network host'),
     ({'multicast': False}, {'echoes': 20}, ERROR, '1511'),
     ({}, {'messages': 100}, ERROR, 'Rigid Bodies'),
     ({}, {'messages': 100, 'unnamed': 100}, ERROR, 'jumbo')])
 def test_each_silence_says_what_to_do(found, counters, level, words):
-    one = explain_silence(facts(**found), NOTHING._replace(counters=counters))
+    one = result('data', facts(counters=counters, **found))
     assert one.severity is level and words in one.advice, one
 
 
-@pytest.mark.parametrize('heard, level, words', [
-    (GOOD._replace(counters={'messages': 9}), WARN, 'latency_ms'),
-    (GOOD._replace(processing_s=0.0), WARN, 'transmission'),
-    (GOOD, INFO, ''), (NOTHING, None, ''), (None, None, '')])
-def test_echoes_and_exposure_times(heard, level, words):
-    one = check_echoes(facts(), heard)
+@pytest.mark.parametrize('counters, processing_s, level, words', [
+    ({'messages': 9}, 5.4e-3, WARN, 'latency_ms'),
+    ({'messages': 9, 'echoes': 20}, 0.0, WARN, 'transmission'),
+    ({'messages': 9, 'echoes': 20}, 5.4e-3, INFO, ''), ({}, 0.0, None, '')])
+def test_echoes_and_exposure_times(counters, processing_s, level, words):
+    one = result('natnet-clock', facts(counters=counters, processing_s=processing_s))
     assert one.severity is level and words in one.advice, one
 
 
 @network
 @pytest.mark.parametrize('kind, words', [
-    ('closed', 'nothing listens'), ('mute', 'no answer'), ('garbage', 'cannot be used'),
-    ('old', 'NatNet is 2.5')])
+    ('closed', 'nothing listens'), ('mute', 'did not answer'), ('garbage', 'cannot be used'),
+    ('old', 'NatNet 2.5')])
 def test_a_command_port_without_a_usable_server(examine, unused_port, kind, words):
     old = codec.encode_server_info(ServerInfo('Motive', (1, 5, 0, 0), (2, 5), 0, 0, None, ''))
 

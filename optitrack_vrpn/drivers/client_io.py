@@ -20,7 +20,7 @@ from optitrack_vrpn.core.events import Event
 from optitrack_vrpn.core.severity import ERROR, INFO, Severity, WARN
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.drivers.config import ClientConfig
-from optitrack_vrpn.drivers.driver import LinkStatus, ServerFacts, Sink
+from optitrack_vrpn.drivers.driver import Attempt, LinkStatus, ServerFacts, Sink
 from optitrack_vrpn.drivers.link import Link, LinkState
 from optitrack_vrpn.drivers.sockets_io import local_address, Lookup, Waker, wrong_interface
 from optitrack_vrpn.stream.clock.hostclock_io import HostClock
@@ -131,6 +131,7 @@ class ReconnectingClient:
         #: Summed counters of the finished conversations, and the current conversation.
         self._account: tuple[dict[str, int], Optional[Running]] = ({}, None)
         self._known = ServerFacts()    # of the last server
+        self._attempts: dict[str, Attempt] = {}
         self._waiting = Waiting(
             self._clock.now_ns, lambda: self._stopping, self._waker, self._unexpected_peer)
 
@@ -196,7 +197,7 @@ class ReconnectingClient:
             link.sessions, link.failures, link.last_failure, self._unexpected_count,
             dict(self._refused), _sum(totals, conversation),
             conversation.queue() if conversation is not None else {},
-            link.transport_reason, known or self._known)
+            link.transport_reason, known or self._known, dict(self._attempts))
 
     # -- the thread ----------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ each socket to ``feed``, calls ``due`` when ``next_due_ns`` has come, and carrie
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+import enum
 import math
 from typing import NamedTuple, Optional, Protocol, runtime_checkable, Union
 
@@ -59,12 +60,44 @@ def tap_of(sink: Sink) -> Optional[Tap]:
     return sink.tap if isinstance(sink, TappedSink) else None
 
 
+class Outcome(enum.Enum):
+    """How an attempt to reach a server ended."""
+
+    OPEN = 'open'
+    """Connected."""
+    REFUSED = 'refused'
+    """The server's computer answered that nothing listens there."""
+    SILENT = 'silent'
+    """No answer in time."""
+    FAILED = 'failed'
+    """The network or this computer's operating system refused."""
+
+
+class Attempt(NamedTuple):
+    """
+    The last attempt to reach a server in one way.
+
+    :ivar outcome: its outcome.
+    :ivar error: the error with its remedy, or ''.
+    :ivar took_s: its duration (s).
+    """
+
+    outcome: Outcome
+    error: str = ''
+    took_s: float = 0.0
+
+
 @dataclass
 class ServerFacts:
     """
     What a driver knows of its server, beside the frames.
 
     :ivar senders: names that it described, and whether each has answered a ping.
+    :ivar name: the name of its program.
+    :ivar stated_version: the version of the protocol that it states; '' before an answer.
+    :ivar remark: peculiarity of the version, or ''.
+    :ivar multicast: whether it sends frames by multicast, where it states that; ``group``: to
+        which; ``data_port``: from or to which port.
     :ivar up_axis: the up axis that it states; '' for none.
     :ivar round_trip_s: the shortest round trip (s); NaN without one.
     :ivar unit_mm: its unit of length (mm).
@@ -88,6 +121,12 @@ class ServerFacts:
     """
 
     senders: dict[str, bool] = field(default_factory=dict)
+    name: str = ''
+    stated_version: str = ''
+    remark: str = ''
+    multicast: Optional[bool] = None
+    group: str = ''
+    data_port: int = 0
     up_axis: str = ''
     round_trip_s: float = math.nan
     unit_mm: float = 1000.0
@@ -131,6 +170,7 @@ class LinkStatus:
         read in one call since the last status). Values that the system does not report are absent.
     :ivar transport_reason: why this transport was chosen.
     :ivar known: what is known of the server of the last conversation.
+    :ivar attempts: the last attempt in each way, by transport.
     """
 
     state: LinkState = LinkState.STOPPED
@@ -148,6 +188,7 @@ class LinkStatus:
     queue: dict[str, int] = field(default_factory=dict)
     transport_reason: str = ''
     known: ServerFacts = field(default_factory=ServerFacts)
+    attempts: dict[str, Attempt] = field(default_factory=dict)
 
 
 class Source(Protocol):

@@ -174,12 +174,35 @@ def multicast_socket(group: str, port: int, local: str) -> socket.socket:
             '4s4s', socket.inet_aton(group), socket.inet_aton(local)))
     except OSError as error:
         sock.close()
-        hint = ('another program uses that port and does not share it'
+        hint = (f'end {program_on_udp_port(port) or "the other program"}, which uses the port and '
+                f'does not share it (sudo ss -ulnp sport = :{port} shows it), or receive by '
+                'unicast'
                 if error.errno == errno.EADDRINUSE else
                 'set interface to the network card that reaches the Motive PC')
         raise TransportError(
             f'cannot join {group} port {port} on {local} ({error.strerror}): {hint}') from None
     return sock
+
+
+def program_on_udp_port(port: int, proc: str = '/proc') -> str:
+    """
+    Name the program that has a UDP port; '' if none is found or it is another user's.
+
+    :param proc: the process file system, see proc(5).
+    """
+    inodes = set()
+    for table in ('udp', 'udp6'):
+        with contextlib.suppress(OSError):
+            rows = [line.split() for line in
+                    (Path(proc, 'net', table)).read_text().splitlines()[1:]]
+            inodes |= {f'socket:[{row[9]}]' for row in rows
+                       if int(row[1].rpartition(':')[2], 16) == port}
+    for link in Path(proc).glob('[0-9]*/fd/*') if inodes else ():
+        with contextlib.suppress(OSError):    # it has ended, or it is another user's
+            if os.readlink(link) in inodes:
+                name = (link.parents[1] / 'comm').read_text(errors='replace').strip()
+                return f'{name} (process {link.parents[1].name})'
+    return ''
 
 
 def receive_into(sock: socket.socket, buffer: memoryview) -> Optional[tuple[int, str]]:

@@ -28,11 +28,12 @@ class SourceKind:
         the server and the connection to it, all sections of ``source_settings``, the receiver of
         frames and changes, ``SourceOptions``.
     :ivar settings: frozen dataclass of its own parameters, which are named after the row; or ''.
-    :ivar searches: whether it finds the server if that is ``auto``.
+    :ivar searches: function that finds the server if that is ``auto``, ``(waiting, port, card)
+        -> address``; or ''.
     :ivar sends: what it sends beyond poses: 'markers', 'skeletons', 'plates', 'recording'.
     :ivar title: its name in texts.
-    :ivar probe: class of its probe, see ``drivers.probing.Probe``; '' if the doctor only runs the
-        client.
+    :ivar probe: function that finds out for the doctor what the client cannot know, see
+        ``drivers.probing``; or ''.
     :ivar of: the protocols among which it chooses, best first.
     :ivar merit: what its frames have that those of others lack, for texts; or ''.
     :ivar server: class of its server in the simulated Motive, see ``sim.server_io.Served``; or ''.
@@ -45,7 +46,7 @@ class SourceKind:
     title: str = ''
     probe: str = ''
     of: tuple[str, ...] = ()
-    searches: bool = False
+    searches: str = ''
     sends: frozenset[str] = field(default_factory=frozenset)
     merit: str = ''
     server: str = ''
@@ -69,13 +70,13 @@ class RecordingSource(Protocol):
 SOURCES: dict[str, SourceKind] = {
     'vrpn': SourceKind(
         'optitrack_vrpn.drivers.vrpn.client_io:make_source', title='VRPN',
-        probe='optitrack_vrpn.drivers.vrpn.probe_io:VrpnProbe',
+        probe='optitrack_vrpn.drivers.vrpn.probe_io:look',
         server='optitrack_vrpn.sim.vrpn_io:VrpnServer'),
     'natnet': SourceKind(
         'optitrack_vrpn.drivers.natnet.client_io:make_source',
         'optitrack_vrpn.drivers.natnet.settings:NatNetConfig', title='NatNet',
-        probe='optitrack_vrpn.drivers.natnet.probe_io:NatNetProbe',
-        searches=True,
+        probe='optitrack_vrpn.drivers.natnet.probe_io:look',
+        searches='optitrack_vrpn.drivers.natnet.client_io:find_server',
         sends=frozenset({'markers', 'skeletons', 'plates', 'recording'}),
         merit='exposure times and tracking flags',
         server='optitrack_vrpn.sim.natnet_io:NatNetServer',
@@ -88,7 +89,8 @@ DEFAULT = AUTO
 def _choosing(client: str, *of: str) -> SourceKind:
     """Make the row of a source that chooses among protocols, best first."""
     rows = [SOURCES[name] for name in of]
-    return SourceKind(client, of=of, searches=any(row.searches for row in rows),
+    searches = next((row.searches for row in rows if row.searches), '')
+    return SourceKind(client, of=of, searches=searches,
                       sends=frozenset().union(*(row.sends for row in rows)))
 
 

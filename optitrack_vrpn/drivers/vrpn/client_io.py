@@ -14,7 +14,7 @@ from optitrack_vrpn.core.severity import WARN
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.drivers.client_io import ReconnectingClient, Stopped
 from optitrack_vrpn.drivers.config import ClientConfig
-from optitrack_vrpn.drivers.driver import Sink, Source
+from optitrack_vrpn.drivers.driver import Attempt, Outcome, Sink, Source
 from optitrack_vrpn.drivers.link import LinkState
 from optitrack_vrpn.drivers.loop_io import Conversation, SocketChannel
 from optitrack_vrpn.drivers.sockets_io import datagram_socket, listening_socket
@@ -122,8 +122,8 @@ class VrpnClient(ReconnectingClient):
             f'connecting to {server[0]} port {server[1]} by TCP, from {self._local} '
             f'({choice.reason})')
         try:
-            sock = connect_out(
-                self._waiting, server, self._local, config.attempt_s)
+            with self._attempting('tcp'):
+                sock = connect_out(self._waiting, server, self._local, config.attempt_s)
         except UnreachableError:
             self._judge(Seen.UNREACHABLE)
             raise
@@ -134,6 +134,23 @@ class VrpnClient(ReconnectingClient):
             raise error if absent is None else absent from None
         self._connected_ns = self._clock.now_ns()
         return sock
+
+    @contextmanager
+    def _attempting(self, way: str) -> Iterator[None]:
+        """Note the outcome of an attempt."""
+        began_ns = self._clock.now_ns()
+        outcome, text = Outcome.OPEN, ''
+        try:
+            yield
+        except OSError as error:
+            outcome = (
+                Outcome.REFUSED if isinstance(error, ServerAbsentError) else
+                Outcome.SILENT if isinstance(error, NoAnswerError) else Outcome.FAILED)
+            text = str(error)
+            raise
+        finally:
+            self._attempts[way] = Attempt(
+                outcome, text, (self._clock.now_ns() - began_ns) / NS_PER_S)
 
     def _choose(self) -> TransportChoice:
         """Choose the transport; a request whose result is awaited is not repeated."""
@@ -168,11 +185,12 @@ class VrpnClient(ReconnectingClient):
             f'({choice.reason})')
         self._listen_for(listening_socket(self._local))
         try:
-            sock = connect_back(
-                self._waiting, server, self._local, config.link,
-                config.link.blocked_s if asked else config.link.connect_back_s,
-                lambda text: self._change(LinkState.REQUESTING, text, WARN), self._listener,
-                asked and self._answered)
+            with self._attempting('udp'):
+                sock = connect_back(
+                    self._waiting, server, self._local, config.link,
+                    config.link.blocked_s if asked else config.link.connect_back_s,
+                    lambda text: self._change(LinkState.REQUESTING, text, WARN), self._listener,
+                    asked and self._answered)
         except (NoAnswerError, Stopped):
             raise
         except BaseException:

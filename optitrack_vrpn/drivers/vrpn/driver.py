@@ -118,10 +118,12 @@ class VrpnDriver:
                 continue
             if isinstance(event, PeerHello):
                 transport = 'poses by UDP' if self._udp else 'poses by TCP'
+                version = self.known.stated_version = f'{event.major:02d}.{event.minor:02d}'
+                self.known.remark = event.note
                 note = f' ({event.note})' if event.note else ''
                 self.actions.append(Connected(
-                    f'connected to {self._server}, VRPN {event.major:02d}.{event.minor:02d}'
-                    f'{note}, {transport}; no bodies yet'))
+                    f'connected to {self._server}, VRPN {version}{note}, {transport}; no bodies '
+                    'yet'))
                 self.next_due_ns = NEVER_NS
             elif isinstance(event, SenderDescribed):
                 name, senders = event.sender, self.known.senders

@@ -12,17 +12,24 @@ from optitrack_vrpn.core.checks import (
     CheckResult, cleaned, join_sentences, joined, Value)
 from optitrack_vrpn.core.names import printable
 from optitrack_vrpn.core.severity import INFO
+from optitrack_vrpn.drivers.driver import ServerFacts
+from optitrack_vrpn.drivers.vrpn.codec import CONTROL_SENDER
 from optitrack_vrpn.stream.bodies.states import State
 from optitrack_vrpn.stream.clock.types import UNIX_EPOCH
 from optitrack_vrpn.telling.doctor.graph import GRAPH_RULES
+from optitrack_vrpn.telling.doctor.natnet import NATNET_RULES
 from optitrack_vrpn.telling.doctor.reach import REACH_RULES
-from optitrack_vrpn.telling.doctor.results import ProbeResults
-from optitrack_vrpn.telling.doctor.rules import DoctorRule, RULES
+from optitrack_vrpn.telling.doctor.results import ProbeResults, WatchedStream
+from optitrack_vrpn.telling.doctor.rules import (
+    DoctorRule, FIRST_OF_DATA, ROUTE_RULES, STREAM_RULES)
+from optitrack_vrpn.telling.doctor.vrpn import VRPN_RULES
 from optitrack_vrpn.telling.findings import find, Finding, merge
 
 Values = dict[str, Value]
 #: All rows of the doctor, in the order in which a check reports them.
-DOCTOR_RULES: Final[tuple[DoctorRule, ...]] = (*RULES, *GRAPH_RULES, *REACH_RULES)
+DOCTOR_RULES: Final[tuple[DoctorRule, ...]] = (
+    *ROUTE_RULES, *FIRST_OF_DATA, *VRPN_RULES, *NATNET_RULES, *STREAM_RULES, *GRAPH_RULES,
+    *REACH_RULES)
 #: Chosen: findings of a check, and their length, so that a report stays readable.
 _MOST, _ROOM = 6, 800
 
@@ -72,12 +79,46 @@ def _route(probed: ProbeResults) -> Values:
     return {'local': probed.local, 'card': probed.card} if probed.local else {}
 
 
+def _attempt(protocol: str, way: str) -> Callable[[ProbeResults], Values]:
+    """Return the values of an attempt to connect."""
+    def values(probed: ProbeResults) -> Values:
+        tried = probed.tried.get(protocol)
+        attempt = tried.attempts.get(way) if tried is not None else None
+        return {} if attempt is None else {
+            'outcome': attempt.outcome.value, 'took_s': round(attempt.took_s, 4)}
+    return values
+
+
+def _version(protocol: str) -> Callable[[ProbeResults], Values]:
+    def values(probed: ProbeResults) -> Values:
+        tried = probed.tried.get(protocol)
+        return {} if tried is None else {
+            'answered': tried.answered, 'version': tried.stream.link.known.stated_version}
+    return values
+
+
+def _senders(probed: ProbeResults) -> Values:
+    known = probed.tried['vrpn'].stream.link.known if 'vrpn' in probed.tried else ServerFacts()
+    return {'count': len(set(known.senders) - {CONTROL_SENDER}),
+            'answer_pings': sum(known.senders.values()), 'send_poses': len(probed.seen.bodies)}
+
+
+def _natnet_clock(probed: ProbeResults) -> Values:
+    stream = probed.tried['natnet'].stream if 'natnet' in probed.tried else WatchedStream()
+    return {'echoes': stream.counters.get('echoes', 0),
+            'processing_ms': 1e3 * stream.processing_s,
+            'round_trip_ms': _figure(1e3 * stream.link.known.round_trip_s)}
+
+
 def _data(probed: ProbeResults) -> Values:
     stream = probed.seen
-    values: Values = {'poses': stream.poses, 'transport': stream.transport,
+    values: Values = {'poses': stream.poses, 'transport': stream.link.transport,
                       'listened_s': round(stream.listened_s, 3)}
     if stream.first_pose_s is not None:
         values['first_pose_s'] = round(stream.first_pose_s, 4)
+    tried = probed.tried.get(probed.by)
+    if not stream.poses and tried is not None and tried.by_tcp is not None:
+        values['tcp_poses'] = tried.by_tcp.poses
     if stream.more_bodies or any(stream.ignored.values()):
         values.update(stream.ignored)
     return values | {
@@ -137,10 +178,17 @@ def _lifecycle(probed: ProbeResults) -> Values:
     return {f'state of {printable(node.name)}': node.state for node in probed.nodes[:20]}
 
 
-#: The checks in their order; those of the protocols come between route and stream.
+#: The checks in their order.
 CHECKS: Final = (
     Check('name', 'name', _name),
     Check('route', 'route', _route),
+    Check('protocol', 'udp', _attempt('vrpn', 'udp')),
+    Check('protocol', 'connect-back', _attempt('vrpn', 'udp')),
+    Check('protocol', 'tcp', _attempt('vrpn', 'tcp')),
+    Check('protocol', 'handshake', _version('vrpn')),
+    Check('protocol', 'senders', _senders),
+    Check('protocol', 'natnet', _version('natnet')),
+    Check('protocol', 'natnet-clock', _natnet_clock),
     Check('stream', 'data', _data),
     Check('stream', 'rate', _rate),
     Check('stream', 'bodies', _bodies),

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 import contextlib
 from dataclasses import replace
 import ipaddress
@@ -26,20 +26,21 @@ from typing import Any, Optional, TextIO, TYPE_CHECKING
 from optitrack_vrpn.cli.arguments import hertz, Parser, seconds, whole
 from optitrack_vrpn.cli.command_io import command, how_to_install
 from optitrack_vrpn.cli.terminal_io import console
-from optitrack_vrpn.core.checks import CheckResult, exit_code, fail, skip
+from optitrack_vrpn.core.checks import CheckResult, exit_code
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.names import counted, printable
 from optitrack_vrpn.core.severity import ERROR, WARN
 from optitrack_vrpn.drivers.config import ClientConfig, CONNECTIONS
-from optitrack_vrpn.drivers.probing import Probe
+from optitrack_vrpn.drivers.driver import Sink, Source
+from optitrack_vrpn.drivers.sockets_io import is_unused
 from optitrack_vrpn.drivers.table import (
-    load, make_source, own_settings, protocols_of, SourceOptions, SOURCES, title, using)
+    load, make_source, own_settings, protocols_of, SourceOptions, SOURCES)
 from optitrack_vrpn.node.graph.processes import DISCOVERY_VARIABLES, variables_of_node
 from optitrack_vrpn.node.graph.processes_io import local_nodes
 from optitrack_vrpn.telling.doctor.checks import ALSO, CHECKS
 from optitrack_vrpn.telling.doctor.probes_io import find_route, listen, look_up
 from optitrack_vrpn.telling.doctor.results import (
-    choose_target, Graph, ports, ProbeResults, WatchedStream)
+    choose_target, Graph, ports, ProbeResults, Tried)
 
 if TYPE_CHECKING:
     from optitrack_vrpn.telling.doctor.graph_ros import GraphView
@@ -119,11 +120,7 @@ class DoctorReport:
         """Run the checks of a stage and print their results."""
         for check in CHECKS:
             if check.stage == stage:
-                one = check.run(self._probed)
-                silence = self._probed.stream and self._probed.stream.silence
-                if check.name == 'data' and silence:
-                    one = silence._replace(values={**one.values, **silence.values})
-                self.add(one)
+                self.add(check.run(self._probed))
 
     def add(self, one: CheckResult) -> None:
         """Add a result and print it."""
@@ -229,8 +226,12 @@ def examine(arguments: argparse.Namespace, ros_args: Sequence[str]) -> int:
         report.run_checks('name')
         find_route(probed, config)
         report.run_checks('route')
-        _probe_protocols(arguments, config, settings, probed, report)
+        if probed.local:
+            _receive_all(arguments, config, settings, probed)
+        report.run_checks('protocol')
         report.run_checks('stream')
+        if probed.also:
+            report.add(ALSO.run(probed))
         if view is not None:
             probed.graph = view.look(arguments.node, wait_s)
         report.run_checks('graph')
@@ -239,92 +240,59 @@ def examine(arguments: argparse.Namespace, ros_args: Sequence[str]) -> int:
     return report.end()
 
 
-def _probe_protocols(
+def _receive_all(
     arguments: argparse.Namespace, config: ClientConfig, settings: Any, probed: ProbeResults,
-    report: DoctorReport,
 ) -> None:
     """
-    Probe the protocol of the node, and others if it does not answer; receive by it.
+    Receive by the client of each protocol of the node, and of the others if none answers.
 
     Of several that the node chooses from, one that answers is enough; by the others that answer
     too, the doctor receives for a second.
     """
-    wanted = protocols_of(probed.protocol, config, settings)
-    probes: dict[str, Probe] = {}
-
-    def connect(name: str, config: ClientConfig) -> bool:
-        if not SOURCES[name].probe or not probed.local:
-            return False
-        probe = probes[name] = load(SOURCES[name].probe)(
-            config, own_settings(settings, name), probed.place)
-        probe.connect()
-        return bool(probe.answered)
-
-    answering = [name for name in wanted if connect(name, config)]
-    # Timeout (s) of a protocol that the node does not use. Chosen: an answer takes milliseconds.
-    link = replace(config.link, connection='tcp', attempt_s=min(
-        arguments.timeout, 0.4))
-    others = [] if answering or not SOURCES[wanted[0]].probe else [
-        name for name in SOURCES
-        if name not in wanted and connect(name, replace(config, link=link))]
-    streams: dict[str, WatchedStream] = {}
-    for name in answering or others or (wanted if probed.local and not probes else ()):
-        also = probed.stream is not None and probed.stream.poses > 0
-        streams[name] = _receive(arguments, name, probes.get(name), config, settings, also)
-        probed.stated_up = probed.stated_up or streams[name].link.known.up_axis
-        if not also:
-            probed.stream, probed.by = streams[name], name
-    for name, kind in SOURCES.items():
-        probe = probes.get(name)
-        if probe is None or name not in (*wanted, *others):
-            why = ('there is no route to the server' if not probed.local else
-                   f'{title(name)} does not answer either' if probe else
-                   f'{title(name)} is not checked') + f' (protocol {probed.protocol})'
-            for check in load(kind.probe).checks if kind.probe else ():
-                report.add(skip(check, why))
-            continue
-        for one in probe.results(streams[name].heard() if name in streams else None):
-            if one.severity is ERROR and name in wanted:
-                one = _beside(one, name, answering, others)
-            report.add(one)
-    if probed.stream is not None and probed.stream.poses:
-        probed.also = {name: streams[name] for name in answering if name != probed.by}
-    if probed.also:
-        report.add(ALSO.run(probed))
-
-
-def _beside(
-    one: CheckResult, name: str, answering: Sequence[str], others: Sequence[str],
-) -> CheckResult:
-    """Change the failure of a protocol if another one answers."""
-    if answering and name not in answering:
-        # The node tries several (auto); usually only one of them is switched on.
-        return skip(one.check, f'{title(name)} does not answer; the node uses '
-                    f'{title(answering[0])}')
-    if others:
-        return one._replace(
-            found=f'{one.found}; {title(others[0])} answers',
-            advice=f'set protocol: {" or ".join(using(others[0]))}; or: {one.advice}')
-    return one
+    for name in protocols_of(probed.protocol, config, settings):
+        _receive(arguments, name, config, settings, probed, True)
+    if not probed.answering and SOURCES[next(iter(probed.tried))].probe:
+        # Timeout (s) of a protocol that the node does not use. Chosen: an answer takes
+        # milliseconds.
+        link = replace(config.link, connection='tcp', attempt_s=min(arguments.timeout, 0.4))
+        for name, kind in SOURCES.items():
+            if kind.probe and name not in probed.tried:
+                _receive(arguments, name, replace(config, link=link), settings, probed, False)
+    if not probed.answering:
+        probed.unused = is_unused(probed.place.address)
 
 
 def _receive(
-    arguments: argparse.Namespace, name: str, probe: Optional[Probe], config: ClientConfig,
-    settings: Any, also: bool,
-) -> WatchedStream:
-    """Receive by one protocol, briefly if it is not the first; explain it if no pose arrives."""
+    arguments: argparse.Namespace, name: str, config: ClientConfig, settings: Any,
+    probed: ProbeResults, wanted: bool,
+) -> None:
+    """Receive by one protocol, briefly if it is not the first, and find out what hinders it."""
+    also = probed.stream is not None and probed.stream.poses > 0
+    config = replace(config, link=replace(
+        config.link, connect_back_s=config.link.attempt_s, blocked_s=config.link.attempt_s))
+
+    def client(config: ClientConfig) -> Callable[[Sink], Source]:
+        return lambda sink: make_source(name, config, settings, sink, SourceOptions())
     # Chosen: time (s) to receive by a further protocol.
-    found = listen(
-        probe.source if probe else lambda sink: make_source(
-            name, config, settings, sink, SourceOptions()),
-        1.0 if also else arguments.seconds, arguments.timeout, 0.0 if also else arguments.lift,
-        lambda: _ask_for_lift(
+    stream = listen(
+        client(config), 1.0 if also else arguments.seconds, config.link.attempt_s,
+        0.0 if also else arguments.lift, lambda: _ask_for_lift(
             arguments.lift, sys.stderr if arguments.json else sys.stdout))
-    if not found.poses:
-        found.silence = probe.silence(found.heard()) if probe else fail(
-            'data', 'no pose arrived' + (f': {found.ended}' if found.ended else ''),
-            'does the server send, and to this computer and port?')
-    return found
+    attempts, by_tcp = stream.link.attempts, None
+    if attempts and 'tcp' not in attempts:
+        # Until the first pose: it shows what another ``connection`` would give.
+        by_tcp = listen(client(replace(config, link=replace(config.link, connection='tcp'))),
+                        0.0, config.link.attempt_s)
+    kind, own = SOURCES[name], own_settings(settings, name)
+    link = replace(stream.link, attempts={
+        **(by_tcp.link.attempts if by_tcp is not None else {}), **attempts})
+    around = load(kind.probe)(probed.place, config, own, link) if kind.probe else None
+    # What is told of the surroundings is no message of the client too.
+    stream.messages = tuple(text for text in stream.messages if text not in (around or ()))
+    probed.tried[name] = Tried(wanted, config, own, stream, by_tcp, around)
+    probed.stated_up = probed.stated_up or stream.link.known.up_axis
+    if probed.stream is None or (stream.listened_s and not also):
+        probed.stream, probed.by = stream, name
 
 
 def _open_graph(

@@ -10,7 +10,7 @@ from typing import Any, Optional
 
 from optitrack_vrpn.core.errors import ConfigurationError, TransportError
 from optitrack_vrpn.core.events import Event
-from optitrack_vrpn.core.severity import INFO
+from optitrack_vrpn.core.severity import ERROR, INFO
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.drivers.client_io import Waiting
 from optitrack_vrpn.drivers.config import ClientConfig
@@ -27,6 +27,11 @@ from optitrack_vrpn.telling.doctor.watch import Watch
 _MOST_ADDRESSES, _MOST_MESSAGES = 8, 5
 #: Chosen: period (s) of the checks for silent bodies and for the end, half that of the node.
 _TICK_S = 0.05
+#: Chosen: longest wait from the connection to the first pose (s), two frames of the slowest
+#: supported sender (1 Hz).
+FIRST_POSE_S = 2.0
+#: Waits of a client until it reports a failure: for a connect-back, for TCP, for the greeting.
+_MOST_ATTEMPTS = 3
 
 
 def look_up(
@@ -46,8 +51,8 @@ def look_up(
             check_server(probed.protocol, AUTO)
             searching = next(name for name in protocols_of(probed.protocol, config, settings)
                              if SOURCES[name].searches)
-            probed.addresses = (load(SOURCES[searching].probe).search(
-                waiting, own_settings(settings, searching), config.interface),)
+            probed.addresses = (load(SOURCES[searching].searches)(
+                waiting, own_settings(settings, searching).port, config.interface),)
             return
         lookup = Lookup.of(config.server)
         deadline = clock.now_ns() + int(timeout_s * NS_PER_S)
@@ -100,7 +105,8 @@ class _Listener:
             if self.over:
                 return    # the doctor stops the client
             if state in (LinkState.LOST, LinkState.REFUSED, LinkState.STOPPED):
-                stream.ended = stream.ended or change.text
+                if not stream.ended:
+                    stream.ended, stream.broken = change.text, change.severity is ERROR
                 self.changed.notify_all()
             elif state in (LinkState.CONNECTED, LinkState.STREAMING, LinkState.SILENT):
                 self.connected_ns = self.connected_ns or self._now_ns()
@@ -141,21 +147,19 @@ def listen(
                 if received_s >= seconds and lift_s and not watch.lifting:
                     watch.begin_lift()
                     on_lift()
-                # Chosen: 2 s from the connection to the first pose, two frames of the slowest
-                # supported sender (1 Hz); 1 s for a client to report a failed attempt.
+                # Chosen: 1 s for a client to report a failed attempt.
                 waiting_for = (
                     seconds + lift_s - received_s if watch.first_pose_ns is not None else
-                    2.0 - _seconds(listener.connected_ns, now_ns)
+                    FIRST_POSE_S - _seconds(listener.connected_ns, now_ns)
                     if listener.connected_ns is not None else
-                    timeout_s + 1.0 - _seconds(began_ns, now_ns))
+                    _MOST_ATTEMPTS * timeout_s + 1.0 - _seconds(began_ns, now_ns))
                 if waiting_for <= 0.0:
                     break
         status = client.status()
     finally:
         listener.over = True
         client.stop()
-    stream.transport, stream.counters = status.transport, {**status.counters, **status.queue}
-    stream.link = status
+    stream.link, stream.counters = status, {**status.counters, **status.queue}
     stream.listened_s = max(0.0, _seconds(listener.connected_ns, now_ns))
     if watch.first_pose_ns is not None and listener.connected_ns is not None:
         stream.first_pose_s = max(

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 import math
 from typing import Any, NamedTuple, Optional
 
-from optitrack_vrpn.core.checks import CheckResult
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.names import printable
 from optitrack_vrpn.core.settings.parameters import parameters_of, sift
 from optitrack_vrpn.drivers.config import ClientConfig
+from optitrack_vrpn.drivers.driver import Attempt
 from optitrack_vrpn.drivers.frames import Vector
-from optitrack_vrpn.drivers.probing import Heard, Place
+from optitrack_vrpn.drivers.probing import Place
 from optitrack_vrpn.drivers.table import (
     DEFAULT, own_port, port_parameter, source_settings, SOURCES, title)
 from optitrack_vrpn.node.graph.processes import DISCOVERY_VARIABLES, LocalProcess
@@ -59,23 +59,21 @@ class WatchedStream(StreamFacts):
     """
     What the node's client and pipeline received.
 
-    :ivar transport: 'udp', 'tcp' or the name of the protocol.
+    :ivar broken: whether the client ended for a fault of the peer: it does not speak the protocol.
     :ivar listened_s: time from the connection to the end (s); 0 without a connection.
     :ivar first_pose_s: time from the connection to the first pose (s), None without any.
     :ivar newest_sender_ns: the newest sender time (ns, epoch of the sender).
     :ivar ahead_s: that minus the host's time of its arrival (s).
     :ivar lifts: displacements of all bodies, if the user was asked to lift one.
-    :ivar silence: why no pose arrived; None if some did.
     :ivar processing_s: time from exposure to transmission (s) of the newest frame.
     """
 
-    transport: str = ''
+    broken: bool = False
     listened_s: float = 0.0
     first_pose_s: Optional[float] = None
     newest_sender_ns: int = 0
     ahead_s: float = math.nan
     lifts: Optional[tuple[Lift, ...]] = None
-    silence: Optional[CheckResult] = None
     processing_s: float = 0.0
 
     @property
@@ -89,11 +87,36 @@ class WatchedStream(StreamFacts):
         clock = self.clock
         return clock is not None and bool(clock.samples or clock.withheld or clock.sender_fault)
 
-    def heard(self) -> Heard:
-        """Return what the probe of the protocol needs of it."""
-        return Heard(self.poses, [body.name for body in self.bodies], self.listened_s,
-                     self.counters, [text for _, text in self.texts.last][:5], self.ended,
-                     self.link.known, self.processing_s)
+
+@dataclass(frozen=True)
+class Tried:
+    """
+    What was found out of one protocol.
+
+    :ivar wanted: whether the node uses it; else it was tried because no other one answered.
+    :ivar config: the configuration of its client; ``settings``: those of the protocol, or None.
+    :ivar stream: what its client received.
+    :ivar by_tcp: the same of a second client, by TCP, if the first one did not use TCP.
+    :ivar around: what its client cannot know, see ``drivers.probing``; None without a probe.
+    """
+
+    wanted: bool
+    config: ClientConfig
+    settings: Any
+    stream: WatchedStream
+    by_tcp: Optional[WatchedStream] = None
+    around: Any = None
+
+    @property
+    def answered(self) -> bool:
+        """Return whether the server speaks the protocol."""
+        return self.stream.listened_s > 0.0
+
+    @property
+    def attempts(self) -> dict[str, Attempt]:
+        """Return the ways that were tried."""
+        return {**(self.by_tcp.link.attempts if self.by_tcp is not None else {}),
+                **self.stream.link.attempts}
 
 
 @dataclass
@@ -212,12 +235,13 @@ class ProbeResults:
     :ivar local: this machine's address on the route to the server.
     :ivar card: the network card with that address, '' if unknown.
     :ivar route_error: why there is no route.
-    :ivar stream: the stream; None without a connection.
+    :ivar unused: whether no computer of the local network answers for the address (ARP).
+    :ivar tried: what was found out of each protocol.
+    :ivar stream: the stream; None without a route to the server.
     :ivar by: the protocol of the stream.
     :ivar graph: the ROS graph; None if not checked.
     :ivar taken_from: the node whose settings were used where the user gave none; '' for none.
     :ivar stated_up: the up axis that the server states; '' if it states none.
-    :ivar also: the streams of other protocols that answer too, by protocol.
     """
 
     server: str
@@ -234,12 +258,24 @@ class ProbeResults:
     graph: Optional[Graph] = None
     taken_from: str = ''
     stated_up: str = ''
-    also: dict[str, WatchedStream] = field(default_factory=dict)
+    unused: bool = False
+    tried: dict[str, Tried] = field(default_factory=dict)
 
     @property
     def place(self) -> Place:
         """Return where the server is."""
         return Place(self.addresses[0] if self.addresses else '', self.local, self.card)
+
+    @property
+    def answering(self) -> list[str]:
+        """Return the protocols that the server speaks."""
+        return [name for name, one in self.tried.items() if one.answered]
+
+    @property
+    def also(self) -> dict[str, WatchedStream]:
+        """Return the streams of other protocols that answer beside that of the stream."""
+        return {name: self.tried[name].stream for name in self.answering if (
+            name != self.by and self.stream is not None and self.stream.poses)}
 
     @property
     def established(self) -> Optional[WatchedStream]:

@@ -16,24 +16,74 @@ from typing import Final
 from optitrack_vrpn.core.checks import listed
 from optitrack_vrpn.core.names import counted
 from optitrack_vrpn.core.severity import ERROR, INFO, WARN
-from optitrack_vrpn.drivers.table import AUTO, title
+from optitrack_vrpn.drivers.table import AUTO, title, using
 from optitrack_vrpn.stream.bodies.states import State
 from optitrack_vrpn.stream.clock.types import UNIX_EPOCH
 from optitrack_vrpn.telling import rules
 from optitrack_vrpn.telling.conditions import texts
-from optitrack_vrpn.telling.doctor.results import Lift, ProbeResults
+from optitrack_vrpn.telling.doctor.results import Lift, ProbeResults, Tried
 from optitrack_vrpn.telling.facts import StreamFacts
 from optitrack_vrpn.telling.findings import Case, case, rows_of, Rule
 
 DoctorRule = Rule[ProbeResults]
 Condition = Callable[[ProbeResults], Iterable[Case]]
 
+#: An address that no computer of the local network has, and the remedy.
+UNUSED = ('no computer in the network of {card} has the address {address}',
+          'is the Motive PC on, is its cable in, and is this its address?')
+#: A server that is connected and sends no pose, and the usual remedy.
+NO_POSE = ('no pose within 2 s of the connection',
+           'check that Motive is live, not paused or in edit mode, that a rigid body is ticked '
+           'for streaming, and that the cameras see it')
 _AGAIN = 'run with --lift again and lift one body straight up by half a metre, in view'
 
 
 def skip(when: Condition, text: str) -> DoctorRule:
     """Make the row of a reason why a check is not made."""
     return Rule('skipped', INFO, when, text, '', skips=True)
+
+
+def of_protocol(name: str, check: str, *rows: DoctorRule) -> tuple[DoctorRule, ...]:
+    """Return the rows of a check of a protocol; the first one that applies decides."""
+    def figures(probed: ProbeResults) -> dict[str, object]:
+        return {'title': title(name), 'protocol': probed.protocol,
+                'other': ' and '.join(map(title, probed.answering))}
+
+    def tried(met: Callable[[ProbeResults, Tried], object]) -> Condition:
+        return lambda probed: case(met(probed, probed.tried[name]), **figures(probed))
+    return rows_of(
+        check,
+        skip(lambda probed: case(not probed.local, **figures(probed)),
+             'there is no route to the server (protocol {protocol})'),
+        skip(lambda probed: case(name not in probed.tried, **figures(probed)),
+             '{title} is not checked (protocol {protocol})'),
+        skip(tried(lambda probed, one: not one.wanted and not one.answered),
+             '{title} does not answer either (protocol {protocol})'),
+        # The node tries several (auto); usually only one of them is switched on.
+        skip(tried(lambda probed, one: one.wanted and not one.answered and any(
+            probed.tried[other].wanted for other in probed.answering)),
+             '{title} does not answer; the node uses {other}'),
+        *rows, decide=True)
+
+
+def other_protocol(name: str) -> DoctorRule:
+    """Return the row of a protocol that answers in place of the one that the node uses."""
+    def when(probed: ProbeResults) -> Iterator[Case]:
+        one, others = probed.tried[name], probed.answering
+        if one.wanted and not one.answered and others:
+            yield Case((), {
+                'title': title(name), 'other': title(others[0]), 'error': one.stream.ended,
+                'values': ' or '.join(using(others[0]))})
+    return Rule('other protocol', ERROR, when, '{other} answers, and {title} does not ({error})',
+                'set protocol: {values}')
+
+
+def silent(name: str, *rows: DoctorRule) -> tuple[DoctorRule, ...]:
+    """Return the rows of a server that sends no pose; the first one that applies decides."""
+    def only(when: Condition) -> Condition:
+        return lambda probed: when(probed) if (
+            probed.by == name and probed.stream is not None and not probed.stream.poses) else ()
+    return rows_of('data', *(rule.by(only(rule.when)) for rule in rows), decide=True)
 
 
 def _of_stream(when: Callable[[StreamFacts], Iterable[Case]]) -> Condition:
@@ -62,7 +112,7 @@ def _received(probed: ProbeResults) -> tuple[Case, ...]:
     stream = probed.seen
     return case(
         True, poses=counted(stream.poses, 'pose'), bodies=counted(len(stream.bodies), 'body'),
-        way=stream.transport.upper(), seconds=stream.listened_s,
+        way=stream.link.transport.upper(), seconds=stream.listened_s,
         first=(stream.first_pose_s or 0.0) * 1e3)
 
 
@@ -133,7 +183,7 @@ def _also(*, silent: bool) -> Condition:
                     'subject': name, 'protocol': title(name), 'used': title(probed.by),
                     'poses': counted(stream.poses, 'pose'),
                     'bodies': counted(len(stream.bodies), 'body'),
-                    'way': stream.transport.upper(), 'seconds': stream.listened_s})
+                    'way': stream.link.transport.upper(), 'seconds': stream.listened_s})
     return when
 
 
@@ -148,7 +198,7 @@ def _only_by(probed: ProbeResults) -> Iterator[Case]:
 
 
 # -- rows -----------------------------------------------------------------------------------------
-_ROUTE: Final[tuple[DoctorRule, ...]] = (
+ROUTE_RULES: Final[tuple[DoctorRule, ...]] = (
     *rows_of(
         'name', Rule(
             'no server', ERROR, lambda probed: case(not probed.server),
@@ -188,13 +238,14 @@ _ROUTE: Final[tuple[DoctorRule, ...]] = (
             True, local=probed.local, card=f' ({probed.card})' if probed.card else '',
             address=probed.place.address), 'from {local}{card} to {address}', ''), decide=True))
 
-_STREAM: Final[tuple[DoctorRule, ...]] = (
+STREAM_RULES: Final[tuple[DoctorRule, ...]] = (
     *rows_of(
-        'data', skip(lambda probed: case(probed.stream is None), 'no data was received'),
+        'data', Rule('no pose', ERROR, lambda probed: case(
+            not probed.seen.poses, found=probed.seen.ended or 'no pose arrived'), '{found}',
+                     'does the server send, and to this computer and port?',
+                     explains=('data',)),
         Rule('received', INFO, _received, '{poses} of {bodies} by {way} in {seconds:.1f} s, the '
              'first after {first:.0f} ms', ''),
-        Rule('server says', INFO, lambda probed: islice(
-            texts(INFO, WARN, ERROR)(probed.seen), 5), rules.SAYS, ''),
         *_stream_rows('data')),
     *rows_of(
         'also', Rule('answers too', INFO, _also(silent=False),
@@ -250,5 +301,11 @@ _STREAM: Final[tuple[DoctorRule, ...]] = (
         Rule('estimate', INFO, _estimate, 'host time is sender time {offset:+.6f} s; arrivals lag '
              'by up to {jitter:.2f} ms (99 %), over {frames}', ''),
         *_stream_rows('clock')))
-#: All rows of this file.
-RULES: Final = _ROUTE + _STREAM
+#: Rows of the check of data that come first: why none is received at all, words of the server.
+FIRST_OF_DATA: Final[tuple[DoctorRule, ...]] = rows_of(
+    'data', skip(lambda probed: case(probed.stream is None), 'no data was received'),
+    skip(lambda probed: case(
+        probed.by in probed.tried and probed.tried[probed.by].around is not None
+        and not probed.seen.listened_s), 'there is no connection'),
+    Rule('server says', INFO, lambda probed: islice(
+        texts(INFO, WARN, ERROR)(probed.seen), 5), rules.SAYS, ''))

@@ -1,0 +1,127 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the doctor finds of a NatNet server: its command port, its frames, its clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+import math
+from typing import Final
+
+from optitrack_vrpn.core.names import counted
+from optitrack_vrpn.core.severity import ERROR, INFO, WARN
+from optitrack_vrpn.drivers.natnet.messages import DATA_PORT, NEWEST, OLDEST
+from optitrack_vrpn.drivers.natnet.probe_io import NatNetSurroundings
+from optitrack_vrpn.telling.doctor.results import ProbeResults, Tried
+from optitrack_vrpn.telling.doctor.rules import (
+    Condition, DoctorRule, of_protocol, other_protocol, silent, skip, split, UNUSED)
+from optitrack_vrpn.telling.findings import Case, Rule
+
+_READABLE = f'set natnet.bitstream: "{NEWEST[0]}.{NEWEST[1]}" (unicast)'
+
+
+def _frames(one: Tried) -> int:
+    return one.stream.counters.get('messages', 0)
+
+
+def _around(one: Tried) -> NatNetSurroundings:
+    around = one.around
+    assert isinstance(around, NatNetSurroundings)
+    return around
+
+
+def _newer(one: Tried) -> bool:
+    """Return whether the server's version is newer than the newest known one."""
+    return tuple(map(int, one.stream.link.known.stated_version.split('.'))) > NEWEST
+
+
+def _natnet(met: Callable[[ProbeResults, Tried], object]) -> Condition:
+    """Make the condition of the facts of a NatNet server."""
+    def when(probed: ProbeResults) -> Iterator[Case]:
+        one = probed.tried['natnet']
+        if not met(probed, one):
+            return
+        stream, around = one.stream, _around(one)
+        known, counters = stream.link.known, stream.counters
+        yield Case((), {
+            'address': probed.place.address, 'local': probed.place.local,
+            'card': probed.place.card or probed.place.local, 'port': one.settings.port,
+            'data_port': known.data_port or DATA_PORT, 'other_card': around.card,
+            'source': around.source, 'name': known.name, 'version': known.stated_version,
+            'how': f'multicast to {known.group}' if known.multicast else 'unicast',
+            'group': known.group or 'the group', 'ended': stream.ended and f': {stream.ended}',
+            'frames': counted(_frames(one), 'frame'), 'echoes': counters.get('echoes', 0),
+            'malformed': counted(counters.get('malformed', 0), 'datagram'),
+            'trip': f'round trip {1e3 * known.round_trip_s:.3f} ms at best of '
+                    f'{counters.get("echoes", 0)}; ' * math.isfinite(known.round_trip_s),
+            'processing': 1e3 * stream.processing_s, **split(stream.ended)})
+    return when
+
+
+#: All rows of this file.
+NATNET_RULES: Final[tuple[DoctorRule, ...]] = (
+    *of_protocol(
+        'natnet', 'natnet', other_protocol('natnet'),
+        Rule('newer', WARN, _natnet(lambda probed, one: one.answered and _newer(one)),
+             f'{{name}} uses NatNet {{version}}, {{how}}, newer than {NEWEST[0]}.{NEWEST[1]}',
+             f'new fields are skipped; if frames cannot be read, {_READABLE}'),
+        Rule('answers', INFO, _natnet(lambda probed, one: one.answered),
+             '{name} uses NatNet {version}, {how}', ''),
+        Rule('unused', ERROR, _natnet(lambda probed, one: probed.unused), *UNUSED),
+        Rule('refused', ERROR, _natnet(lambda probed, one: _around(one).refused),
+             'nothing listens on UDP port {port} of {address}: its computer refused the request',
+             'is Motive running, is NatNet on in its streaming settings, and is its Local '
+             'Interface this network?'),
+        Rule('too old', ERROR, _natnet(
+            lambda probed, one: 'cannot be used' in one.stream.ended), '{found}: {advice}',
+             f'is that Motive? NatNet {OLDEST[0]}.{OLDEST[1]} (Motive 1.7) or later is needed'),
+        Rule('no answer', ERROR, _natnet(lambda probed, one: True), '{found}', '{advice}')),
+    *of_protocol(
+        'natnet', 'natnet-clock', skip(
+            _natnet(lambda probed, one: not _frames(one)), 'no frame arrived'),
+        Rule('no echo', WARN, _natnet(lambda probed, one: not one.stream.counters.get('echoes')),
+             'no answer to echo requests: stamps are late by the smallest delay',
+             'NatNet before 3.0 has none; otherwise does a firewall drop answers of port {port}? '
+             'Set stamps.latency_ms'),
+        Rule('no exposure', WARN, _natnet(lambda probed, one: not one.stream.processing_s),
+             '{trip}{processing:.1f} ms from exposure to transmission: the cameras send no '
+             'exposure times',
+             'stamps are times of transmission, late by the processing time of the cameras'),
+        Rule('echoes', INFO, _natnet(lambda probed, one: True),
+             '{trip}{processing:.1f} ms from exposure to transmission', '')),
+    *silent(
+        'natnet', Rule('unreadable', ERROR, _natnet(
+            lambda probed, one: not _frames(one) and one.stream.counters.get('malformed')),
+            '{malformed} cannot be read', _READABLE + ' and report the version of Motive'),
+        Rule('other source', ERROR, _natnet(
+            lambda probed, one: not _frames(one) and _around(one).source not in (
+                '', probed.place.address)),
+             'no frame from {address}, but frames from {source} on {other_card}',
+             'if {source} is the Motive PC too, set server: {source}'),
+        Rule('other card', ERROR, _natnet(
+            lambda probed, one: not _frames(one) and _around(one).card),
+             'no frame on {local}, but frames on {other_card}',
+             'the group is joined on the wrong network card: set interface: {other_card}'),
+        Rule('behind NAT', ERROR, _natnet(
+            lambda probed, one: not _frames(one) and one.stream.link.known.multicast is False
+            and one.stream.counters.get('echoes')),
+             'the server answers echo requests, but none of its frames arrives by unicast',
+             'is streaming (Broadcast Frame Data) on in Motive? If so, a NAT or firewall drops '
+             'UDP from port {data_port} of the Motive PC: start a container with --network host, '
+             'set WSL2 to mirrored networking, or admit that port'),
+        Rule('no unicast', ERROR, _natnet(
+            lambda probed, one: not _frames(one) and one.stream.link.known.multicast is False),
+             'the server answers, but sends no frame{ended}',
+             'is streaming (Broadcast Frame Data) on in Motive, and is it not paused? Are jumbo '
+             'frames off on the network card of the Motive PC (MTU as here)?'),
+        Rule('no frame', ERROR, _natnet(lambda probed, one: not _frames(one)),
+             'the server answers, but sends no frame{ended}',
+             'is streaming (Broadcast Frame Data) on in Motive, and is it not paused? Are jumbo '
+             'frames off on the network card of the Motive PC (MTU as here)? By multicast, does '
+             'a firewall or switch drop {group}?'),
+        Rule('no names', ERROR, _natnet(lambda probed, one: one.stream.counters.get('unnamed')),
+             '{frames}, but the names of their bodies do not arrive',
+             'does the network drop large datagrams? Are jumbo frames off on the network card of '
+             'the Motive PC (MTU as here)?'),
+        Rule('no body', ERROR, _natnet(lambda probed, one: True), '{frames} without a rigid body',
+             'switch Rigid Bodies on in the streaming settings and create one in Motive')))
