@@ -94,7 +94,6 @@ motion: hover
 seed: 7
 duration: 12.5
 velocities: true
-stamp_in_pose: true
 noise: {position_mm: 0.1, attitude_deg: 0.02}
 clock: {base: epoch, skew_ppm: 30, start: 3}
 network: {delay_ms: 1, jitter_ms: 2, loss: 0.25}
@@ -102,7 +101,7 @@ server: {host: 0.0.0.0, port: 0}
 """)
     assert wanted == from_flags(
         '--names', 'a b', 'c:d', '--rate', '240', '--motion', 'hover', '--seed', '7',
-        '--duration', '12.5', '--velocities', '--stamp-in-pose', '--noise-mm', '0.1',
+        '--duration', '12.5', '--velocities', '--noise-mm', '0.1',
         '--noise-deg', '0.02', '--stamps', 'epoch', '--skew-ppm', '30', '--stamp-start', '3',
         '--delay-ms', '1', '--jitter-ms', '2', '--loss', '0.25', '--host', '0.0.0.0',
         '--port', '0', '--occlude', 'c:d:zeroed:1.5-2/10', 'c:d:silent:20-')

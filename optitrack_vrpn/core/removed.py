@@ -73,12 +73,14 @@ VALUES: dict[str, str] = {
 #: Options of commands, as ``COMMAND --option``.
 OPTIONS: dict[str, str] = {
     'calibrate --pivot': 'put the tip on marks that are known, and give --placements',
+    'motive_sim --stamp-in-pose': 'leave it out; a pose has its true place',
     'demo --autopilot': 'run the demo, and mavlink_bridge in its ROS_DOMAIN_ID against a '
                         'simulator of the autopilot (docs/autopilot.md)',
 }
 #: Keys of YAML files that are no parameters.
 KEYS: dict[str, str] = {
     'gain': 'only the action integral had it; remove the key, and take action: kalman',
+    'stamp_in_pose': 'remove the key; a pose has its true place',
     'send_buffer': 'remove the key; the simulated server has the buffer of a usual one',
     'faulty_bone': 'remove the key; skeleton_faults are those of all bones',
     'repeat_unlabelled': 'remove the key; unlabelled markers are repeated as by Motive',

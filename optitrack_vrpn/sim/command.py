@@ -62,7 +62,7 @@ _SETTINGS = {
     '--noise-deg': 'noise.attitude_deg', '--delay-ms': 'network.delay_ms',
     '--jitter-ms': 'network.jitter_ms', '--loss': 'network.loss', '--skew-ppm': 'clock.skew_ppm',
     '--stamps': 'clock.base', '--stamp-start': 'clock.start', '--velocities': 'velocities',
-    '--stamp-in-pose': 'stamp_in_pose', '--seed': 'seed', '--duration': 'duration',
+    '--seed': 'seed', '--duration': 'duration',
 }
 
 

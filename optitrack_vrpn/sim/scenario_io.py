@@ -152,9 +152,6 @@ class Scenario(_SECTIONS):
     noise: Noise = setting(Noise(), doc='noise of the poses')
     velocities: bool = setting(False, doc='send velocities and accelerations too, as other VRPN '
                                'servers do')
-    stamp_in_pose: bool = setting(
-        False, doc='for benchmarks: x and y become seconds and nanoseconds of the monotonic '
-        'clock at sending')
     clock: SimClock = setting(SimClock(), doc="the sender's clock")
     faults: tuple[FrameFault, ...] = setting((), tags=FRAME_FAULTS, doc='faults of whole frames')
     network: Network = setting(Network(), doc='network between server and clients')

@@ -17,8 +17,6 @@ import time
 from typing import Optional
 
 from optitrack_vrpn.core.errors import ConfigurationError, LocalProtocolError
-from optitrack_vrpn.core.units import NS_PER_S
-from optitrack_vrpn.drivers.frames import Body
 from optitrack_vrpn.drivers.vrpn.codec import (
     CONTROL_SENDER, encode_name, encode_text, Event, LocalNames, PeerHello, PingReport, PONG_TYPE,
     SenderDescribed, TEXT_TYPE, TextReport, UdpDescribed)
@@ -254,18 +252,11 @@ class VrpnServer:
 
     def deliver(self, frame: SimFrame, exposure_ns: Optional[int]) -> None:
         """Send a frame to all, but not while a connect-back is under way."""
-        reports = frame.reports
-        for report in reports:
+        for report in frame.reports:
             if report.name not in self._own:
                 self.register(report.name)
-        if self._scenario.stamp_in_pose:
-            now = time.monotonic_ns()
-            place = float(now // NS_PER_S), float(now % NS_PER_S)
-            reports = [
-                report._replace(position=(*place, report.position[2]))
-                if isinstance(report, Body) else report for report in reports]
         for _ in range(frame.copies):
-            self.send_reports(reports)
+            self.send_reports(frame.reports)
 
     def send_reports(self, reports: list[Report]) -> None:
         """Send reports together to all."""
