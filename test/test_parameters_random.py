@@ -37,10 +37,10 @@ def a_value(chance, parameter):
     if kind is bool:
         return chance.random() < 0.5
     if kind is str:
-        choices = parameter.metadata['choices']
+        choices = parameter.rule.choices
         return chance.choice(choices) if choices else parameter.default
-    low = parameter.low if parameter.low is not None else 0
-    high = min(parameter.high if parameter.high is not None else 1000, 1000)
+    low = parameter.rule.low if parameter.rule.low is not None else 0
+    high = min(parameter.rule.high if parameter.rule.high is not None else 1000, 1000)
     return chance.randint(int(low), int(high)) if kind is int else chance.uniform(low, high)
 
 

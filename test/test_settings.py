@@ -125,12 +125,13 @@ def test_any_value_is_converted_or_refused_by_name(value):
             continue
         assert type(found) is type(each.default)
         assert each.check(found) == found
-        if each.metadata['choices']:
-            assert ({*found} if each.is_list else {found}) <= {*each.metadata['choices']}
+        if each.rule.choices:
+            assert ({*found} if each.is_list else {found}) <= {*each.rule.choices}
         if each.item_type in (int, float):
             numbers = found if each.is_list else [found]
             assert all(map(math.isfinite, numbers))
-            assert each.low is None or each.low <= min(numbers) <= max(numbers) <= each.high
+            low, high = each.rule.low, each.rule.high
+            assert low is None or low <= min(numbers) <= max(numbers) <= high
 
 
 def test_a_constructor_checks_what_python_code_passes():

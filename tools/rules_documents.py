@@ -78,9 +78,9 @@ def every_parameter_is_described_and_bounded():
     from optitrack_vrpn.core.settings.parameters import parameters_of
     for node in nodes():
         for row in parameters_of(settings_class(node)):
-            text = row.description
+            text = row.rule.doc
             if not text or text != text.strip() or text[-1] in '.;,' or (
-                    row.hint in (float, int) and None in (row.low, row.high)):
+                    row.hint in (float, int) and None in (row.rule.low, row.rule.high)):
                 yield f'{node.name}: {row.name}'
 
 

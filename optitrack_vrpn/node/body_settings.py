@@ -114,7 +114,7 @@ def check_body_change(name: str, value: Any, configured: bool) -> None:
     if value is not None:
         check_body_setting(name, value)
     parameter = BODY_PARAMETERS.get(split(name)[1])
-    if configured and (parameter is None or parameter.change is not Change.ANY_TIME):
+    if configured and (parameter is None or parameter.rule.change is not Change.ANY_TIME):
         raise ConfigurationError(f'{name} is fixed while the node is configured')
 
 

@@ -82,16 +82,16 @@ def _add_setting(parser: argparse.ArgumentParser, flag: str, path: str) -> None:
     for parent in parents:
         cls = hints_of(cls)[parent]
     field = next(field for field in dataclasses.fields(cls) if field.name == key)
-    about, default, kind = field.metadata, field.default, hints_of(cls)[key]
+    about, default, kind = field.metadata['rule'], field.default, hints_of(cls)[key]
     if kind is bool:
-        parser.add_argument(flag, dest=path, action='store_true', default=None, help=about['doc'])
+        parser.add_argument(flag, dest=path, action='store_true', default=None, help=about.doc)
         return
-    unit = f' {about["unit"]}' if about['unit'] else ''
-    text = about['doc'] if default is None else f'{about["doc"]} (default {default}{unit})'
+    unit = f' {about.unit}' if about.unit else ''
+    text = about.doc if default is None else f'{about.doc} (default {default}{unit})'
     parser.add_argument(
         flag, dest=path, type=kind if kind in (int, str) else float,
-        choices=about['choices'] or None, help=text,
-        metavar=None if about['choices'] else (about['unit'] or key).upper())
+        choices=about.choices or None, help=text,
+        metavar=None if about.choices else (about.unit or key).upper())
 
 
 def parse(

@@ -16,7 +16,7 @@ from typing import Any, Optional, Union
 from optitrack_vrpn.cli.files_io import read_yaml
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.settings.documents import yaml_value
-from optitrack_vrpn.core.settings.schema import allowed, build, checked, setting
+from optitrack_vrpn.core.settings.schema import build, checked, rule_of, setting, SettingRule
 from optitrack_vrpn.drivers.config import ClientConfig
 from optitrack_vrpn.drivers.table import AUTO, load, SOURCES, title
 from optitrack_vrpn.sim.faults import BODY_FAULTS, BodyFault, FRAME_FAULTS, FrameFault, SwapLabels
@@ -287,7 +287,7 @@ def _table(title: str, classes: dict[str, type[Any]]) -> str:
             lines.append(f'- `{name}`: {" ".join(summary.split())}'.replace('``', '`'))
         for field in dataclasses.fields(cls):
             rows.setdefault(f'| `{field.name}` | {_default(field)} | {_allowed(field)} | '
-                            f'{field.metadata["doc"]} |', []).append(name)
+                            f'{_rule(field).doc} |', []).append(name)
     if '' in classes:
         return '\n'.join((
             *lines, '| key | default | allowed | meaning |', '|---|---|---|---|', *rows, ''))
@@ -307,8 +307,12 @@ def _default(field: 'dataclasses.Field[Any]') -> str:
 
 
 def _allowed(field: 'dataclasses.Field[Any]') -> str:
-    if field.metadata['tags']:
+    if _rule(field).tags:
         return 'see below'
     if isinstance(field.default, bool):
         return 'true, false'
-    return allowed(field.metadata) or field.metadata['unit']
+    return _rule(field).allowed or _rule(field).unit
+
+
+def _rule(field: 'dataclasses.Field[Any]') -> SettingRule:
+    return rule_of(field) or SettingRule()

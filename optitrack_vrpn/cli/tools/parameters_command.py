@@ -70,7 +70,7 @@ def page() -> str:
 def _in_short(node: Node) -> str:
     summary = (settings_class(node).__doc__ or '').strip().splitlines()[0]
     free = ', '.join(f'`{each.name}`' for each in parameters(node)
-                     if each.change is Change.ANY_TIME)
+                     if each.rule.change is Change.ANY_TIME)
     changes = ('These can change at any time, the others only while the node is not configured: '
                f'{free}.') if free else 'They are fixed while the node is configured.'
     return '\n'.join((

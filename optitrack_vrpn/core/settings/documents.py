@@ -57,9 +57,10 @@ def parameter_file(
                 lines.append('  ' * (depth + 2) + f'{_key(name)}:')
         section = path
         indent = '  ' * (len(path) + 2)
-        about = parameter.allowed or parameter.unit
+        rule = parameter.rule
+        about = rule.allowed or rule.unit
         lines += _wrapped(
-            parameter.description + (f' ({about})' if about else ''), f'{indent}# ')
+            rule.doc + (f' ({about})' if about else ''), f'{indent}# ')
         lines.append(f'{indent}{_key(leaf)}: {yaml_value(parameter.ros_default)}')
     return '\n'.join([*lines, *_notes(section, notes)]) + '\n'
 
@@ -92,15 +93,16 @@ def markdown_table(
     seen = {} if seen is None else seen
     lines = ['| parameter | default | allowed | meaning |', '|---|---|---|---|']
     for parameter in parameters:
-        text = parameter.description.replace('|', '\\|')
+        rule = parameter.rule
+        text = rule.doc.replace('|', '\\|')
         if text in seen and len(text.split()) > 5:
             text = f'see `{seen[text]}`'
         seen.setdefault(text, parameter.name)
         lines.append(
-            f'| `{parameter.name}`{_MARKS[parameter.change]} '
-            f'| `{yaml_value(parameter.ros_default)}` | {parameter.allowed or parameter.unit} '
+            f'| `{parameter.name}`{_MARKS[rule.change]} '
+            f'| `{yaml_value(parameter.ros_default)}` | {rule.allowed or rule.unit} '
             f'| {text} |')
-    used = {parameter.change for parameter in parameters}
+    used = {parameter.rule.change for parameter in parameters}
     for change, mark in _MARKS.items():
         if mark and change in used:
             lines += ['', f'{mark} {change.value}']

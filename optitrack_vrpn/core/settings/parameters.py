@@ -18,7 +18,8 @@ from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.removed import refusal, SETTINGS
 from optitrack_vrpn.core.settings.peers import of_other_drivers
 from optitrack_vrpn.core.settings.schema import (
-    allowed, Change, convert_scalar, convert_tuple, did_you_mean, hints_of, is_section)
+    Change, convert_scalar, convert_tuple, did_you_mean, hints_of, is_section, rule_of,
+    SettingRule)
 
 T = TypeVar('T')
 #: Words that YAML 1.1 reads as true or false.
@@ -33,45 +34,15 @@ class Parameter:
     :ivar name: as in YAML, sections separated by dots.
     :ivar default: its default, of the field's type.
     :ivar hint: the field's type.
-    :ivar metadata: the arguments of ``setting``.
+    :ivar rule: what it is and accepts.
     :ivar path: names of the fields that lead to it.
     """
 
     name: str
     default: Any
     hint: Any
-    metadata: Mapping[str, Any] = dataclasses.field(hash=False)
+    rule: SettingRule = dataclasses.field(hash=False)
     path: tuple[str, ...] = ()
-
-    @property
-    def description(self) -> str:
-        """Return the sentence that explains it."""
-        return str(self.metadata['doc'])
-
-    @property
-    def unit(self) -> str:
-        """Return the unit of a number; '' if it has none."""
-        return str(self.metadata['unit'])
-
-    @functools.cached_property
-    def change(self) -> Change:
-        """Return when it can change."""
-        return typing.cast('Change', self.metadata['change'])
-
-    @property
-    def low(self) -> float | None:
-        """Return the least value allowed."""
-        return typing.cast('float | None', self.metadata['low'])
-
-    @property
-    def high(self) -> float | None:
-        """Return the greatest value allowed."""
-        return typing.cast('float | None', self.metadata['high'])
-
-    @property
-    def allowed(self) -> str:
-        """Return what is allowed, with the unit; '' if every value of its type is."""
-        return allowed(self.metadata)
 
     @functools.cached_property
     def item_type(self) -> type[Any]:
@@ -107,7 +78,7 @@ class Parameter:
         if self.item_type is str:
             value = self.as_meant(value)
         to_type = convert_tuple if self.is_list else convert_scalar
-        return to_type(self.hint, value, self.name, self.metadata)
+        return to_type(self.hint, value, self.name, self.rule)
 
     def check_change(self, value: Any, configured: bool) -> Any:
         """
@@ -119,10 +90,10 @@ class Parameter:
         if value is None:
             raise ConfigurationError(f'{self.name} cannot be deleted, only set')
         value = self.check(value)
-        if self.change is Change.START:
+        if self.rule.change is Change.START:
             raise ConfigurationError(
                 f'{self.name} is read when the node starts; restart the node to change it')
-        if configured and self.change is Change.CONFIGURE:
+        if configured and self.rule.change is Change.CONFIGURE:
             raise ConfigurationError(
                 f'{self.name} is fixed while the node is configured: clean it up first '
                 '(ros2 lifecycle set <node> cleanup)')
@@ -141,7 +112,7 @@ class Parameter:
             if isinstance(value, (list, tuple)):
                 return [item for item in value if item != '']
         if isinstance(value, bool) and self.hint is str:
-            words = [word for word in self.metadata['choices'] if word in _YAML_WORDS[value]]
+            words = [word for word in self.rule.choices if word in _YAML_WORDS[value]]
             return words[0] if len(words) == 1 else value
         return value
 
@@ -163,15 +134,16 @@ def _parameters_of(
 ) -> Iterable[Parameter]:
     hints = hints_of(type(defaults))
     for field in dataclasses.fields(defaults):
-        if not field.metadata:
+        rule = rule_of(field)
+        if rule is None:
             continue
         default = getattr(defaults, field.name)
-        if is_section(hints[field.name], field.metadata):
+        if is_section(hints[field.name], rule):
             yield from _parameters_of(
                 default, f'{prefix}{_section_prefix(field)}', (*path, field.name))
         else:
-            yield Parameter(f'{prefix}{_name(field)}', default, hints[field.name], field.metadata,
-                            (*path, field.name))
+            yield Parameter(
+                f'{prefix}{_name(field)}', default, hints[field.name], rule, (*path, field.name))
 
 
 #: Listing checks every default, and a node lists several times at its start.
@@ -180,8 +152,8 @@ _listed: Callable[[Any, str], tuple[Parameter, ...]] = functools.cache(
 
 
 def _name(field: 'dataclasses.Field[Any]') -> str:
-    given = field.metadata['name']
-    return field.name if given is None else str(given)
+    rule = rule_of(field)
+    return field.name if rule is None or rule.name is None else rule.name
 
 
 def _section_prefix(field: 'dataclasses.Field[Any]') -> str:

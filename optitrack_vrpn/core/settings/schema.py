@@ -43,30 +43,61 @@ class Change(enum.Enum):
     START = 'read when the node starts'
 
 
-def setting(
-    default: Any, *, unit: str = '', low: Optional[float] = None, high: Optional[float] = None,
-    choices: tuple[str, ...] = (), tags: Optional[dict[str, type[Any]]] = None, doc: str = '',
-    change: Change = Change.CONFIGURE, name: Optional[str] = None,
-) -> Any:
+@dataclass(frozen=True)
+class SettingRule:
+    """
+    What a setting is and accepts.
+
+    :ivar unit: unit of a number.
+    :ivar low: smallest value; of each element if the field is a vector.
+    :ivar high: largest value, likewise.
+    :ivar choices: the allowed strings.
+    :ivar tags: for a field that contains one of several dataclasses (or a list of such): the
+        dataclass for each value of the key ``type``.
+    :ivar doc: one sentence that describes the field for users.
+    :ivar change: when a node accepts a change of it.
+    :ivar name: name as a ROS parameter if it differs from the field's.
+    """
+
+    unit: str = ''
+    low: Optional[float] = None
+    high: Optional[float] = None
+    choices: tuple[str, ...] = ()
+    tags: Optional[Mapping[str, type[Any]]] = None
+    doc: str = ''
+    change: Change = Change.CONFIGURE
+    name: Optional[str] = None
+
+    @property
+    def allowed(self) -> str:
+        """Return what is accepted, with the unit; '' if every value of its type is."""
+        if self.choices:
+            return ', '.join(self.choices)
+        low, high = self.low, self.high
+        unit = f' {self.unit}' if self.unit else ''
+        if low is not None and high is not None:
+            return f'{_plain(low)} to {_plain(high)}{unit}'
+        if low is not None:
+            return f'at least {_plain(low)}{unit}'
+        return '' if high is None else f'at most {_plain(high)}{unit}'
+
+
+def setting(default: Any, **rule: Any) -> Any:
     """
     Declare one field of a settings dataclass.
 
     :param default: its default; must be immutable. MISSING makes the field required.
-    :param unit: unit of a number.
-    :param low: smallest value; of each element if the field is a vector.
-    :param high: largest value, likewise.
-    :param choices: the allowed strings.
-    :param tags: for a field that contains one of several dataclasses (or a list of such): the
-        dataclass for each value of the key ``type``.
-    :param doc: one sentence that describes the field for users.
-    :param change: when a node accepts a change of it.
-    :param name: name as a ROS parameter if it differs from the field's.
+    :param rule: the fields of ``SettingRule``.
     """
-    metadata = {'unit': unit, 'low': low, 'high': high, 'choices': choices, 'tags': tags,
-                'doc': doc, 'change': change, 'name': name}
+    metadata = {'rule': SettingRule(**rule)}
     if default is MISSING:
         return dataclasses.field(metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
+
+
+def rule_of(field: 'dataclasses.Field[Any]') -> Optional[SettingRule]:
+    """Return the rule of a field; None if it is not declared with ``setting``."""
+    return field.metadata.get('rule')
 
 
 def section(default: Any, *, name: Optional[str] = None, doc: str = '') -> Any:
@@ -82,9 +113,9 @@ def section(default: Any, *, name: Optional[str] = None, doc: str = '') -> Any:
     return setting(default, name=name, doc=doc)
 
 
-def is_section(hint: Any, metadata: Mapping[str, Any]) -> bool:
+def is_section(hint: Any, rule: SettingRule) -> bool:
     """Return whether a field holds one settings dataclass."""
-    return dataclasses.is_dataclass(hint) and not metadata.get('tags')
+    return dataclasses.is_dataclass(hint) and not rule.tags
 
 
 def checked(cls: type[T]) -> type[T]:
@@ -101,8 +132,8 @@ def checked(cls: type[T]) -> type[T]:
         construct(self, *args, **kwargs)
         hints = hints_of(type(self))
         for field in dataclasses.fields(self):
-            if field.metadata:
-                convert(hints[field.name], getattr(self, field.name), field.name, field.metadata)
+            if (rule := rule_of(field)) is not None:
+                convert(hints[field.name], getattr(self, field.name), field.name, rule)
         if own is not None:
             own(self)
 
@@ -113,21 +144,6 @@ def checked(cls: type[T]) -> type[T]:
 
 #: Resolves the types of a dataclass's fields.
 hints_of: Callable[[Any], dict[str, Any]] = functools.cache(typing.get_type_hints)
-
-
-def allowed(metadata: Mapping[str, Any]) -> str:
-    """Return what a field accepts, with its unit; empty if it accepts every value of its type."""
-    if metadata.get('choices'):
-        return ', '.join(metadata['choices'])
-    low, high = metadata.get('low'), metadata.get('high')
-    unit = f' {metadata["unit"]}' if metadata.get('unit') else ''
-    if low is not None and high is not None:
-        return f'{_plain(low)} to {_plain(high)}{unit}'
-    if low is not None:
-        return f'at least {_plain(low)}{unit}'
-    if high is not None:
-        return f'at most {_plain(high)}{unit}'
-    return ''
 
 
 def _plain(limit: float) -> str:
@@ -143,7 +159,7 @@ def shown(value: Any) -> str:
     return text if len(text) <= 60 else f'{text[:57]}...'
 
 
-def convert(hint: Any, value: Any, where: str, metadata: Mapping[str, Any]) -> Any:
+def convert(hint: Any, value: Any, where: str, rule: SettingRule) -> Any:
     """
     Convert a value to the type of a field and check it.
 
@@ -151,7 +167,7 @@ def convert(hint: Any, value: Any, where: str, metadata: Mapping[str, Any]) -> A
 
     :param hint: the field's type.
     :param where: name of the value in messages.
-    :param metadata: the field's metadata, from ``setting``.
+    :param rule: the field's rule.
     :raises ConfigurationError: if the value is of another type or not allowed.
     """
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
@@ -159,21 +175,19 @@ def convert(hint: Any, value: Any, where: str, metadata: Mapping[str, Any]) -> A
         if value is None:
             return None
         rest = [argument for argument in arguments if argument is not type(None)]
-        return convert(Union[tuple(rest)], value, where, metadata)
+        return convert(Union[tuple(rest)], value, where, rule)
     if origin is tuple:
-        return convert_tuple(hint, value, where, metadata)
+        return convert_tuple(hint, value, where, rule)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return value    # checked by its own constructor
-    if metadata.get('tags'):
-        return _convert_tagged(metadata['tags'], value, where)
+    if rule.tags:
+        return _convert_tagged(rule.tags, value, where)
     if dataclasses.is_dataclass(hint):
         return build(typing.cast('type[Any]', hint), value, f'{where}.')
-    return convert_scalar(hint, value, where, metadata)
+    return convert_scalar(hint, value, where, rule)
 
 
-def convert_tuple(
-    hint: Any, value: Any, where: str, metadata: Mapping[str, Any],
-) -> tuple[Any, ...]:
+def convert_tuple(hint: Any, value: Any, where: str, rule: SettingRule) -> tuple[Any, ...]:
     """Convert a list; as ``convert``."""
     arguments = typing.get_args(hint)
     item_hint = arguments[0]
@@ -188,11 +202,11 @@ def convert_tuple(
         count = '' if fixed is None else f'{fixed} '
         raise ConfigurationError(
             f'{where} is {shown(value)}; it must be a list of {count}{kind}{example}')
-    return tuple(convert(item_hint, item, f'{where}[{i}]', metadata)
+    return tuple(convert(item_hint, item, f'{where}[{i}]', rule)
                  for i, item in enumerate(items))
 
 
-def _convert_tagged(tags: dict[str, type[Any]], value: Any, where: str) -> Any:
+def _convert_tagged(tags: Mapping[str, type[Any]], value: Any, where: str) -> Any:
     if isinstance(value, str):
         value = {'type': value}
     if not isinstance(value, dict) or 'type' not in value:
@@ -206,15 +220,12 @@ def _convert_tagged(tags: dict[str, type[Any]], value: Any, where: str) -> Any:
     return build(tags[kind], rest, f'{where}.')
 
 
-def convert_scalar(
-    hint: Any, value: Any, where: str, metadata: Mapping[str, Any],
-) -> Any:
+def convert_scalar(hint: Any, value: Any, where: str, rule: SettingRule) -> Any:
     """Convert a number, a string or a truth value; as ``convert``."""
     if hint is float and isinstance(value, str) and _EXPONENT.fullmatch(value):
         value = float(value)    # YAML 1.1 reads 1e-6, without a point, as text
     if not isinstance(value, _ACCEPTED[hint]) or isinstance(value, bool) is not (hint is bool):
-        words = allowed(metadata)
-        limits = f' ({words})' if words else ''
+        limits = f' ({rule.allowed})' if rule.allowed else ''
         raise ConfigurationError(
             f'{where} is {shown(value)}; it must be {_WORDS[hint]}{limits}')
     if hint is float:
@@ -222,17 +233,17 @@ def convert_scalar(
             value = float(value)
         except OverflowError:
             raise _not_allowed(
-                where, value, allowed(metadata) or 'a finite number') from None
-    choices, low, high = metadata.get('choices'), metadata.get('low'), metadata.get('high')
+                where, value, rule.allowed or 'a finite number') from None
+    choices, low, high = rule.choices, rule.low, rule.high
     if choices:
         if value not in choices:
             if removed := refusal(VALUES, value if isinstance(value, str) else ''):
                 raise ConfigurationError(f'{where}: {removed}')
-            raise _not_allowed(where, value, allowed(metadata), choices)
+            raise _not_allowed(where, value, rule.allowed, choices)
     elif isinstance(value, (int, float)) and not isinstance(value, bool) and (
             not math.isfinite(value) or (low is not None and value < low)
             or (high is not None and value > high)):
-        raise _not_allowed(where, value, allowed(metadata) or 'a finite number')
+        raise _not_allowed(where, value, rule.allowed or 'a finite number')
     return value
 
 
@@ -277,7 +288,8 @@ def build(cls: type[T], data: Any, where: str) -> T:
     values = {}
     for name, field in fields.items():
         if name in data:
-            values[name] = convert(hints[name], data[name], f'{where}{name}', field.metadata)
+            values[name] = convert(
+                hints[name], data[name], f'{where}{name}', rule_of(field) or SettingRule())
         elif field.default is MISSING and field.default_factory is MISSING:
             raise ConfigurationError(f'{where}{name}: missing; it has no default')
     return named(lambda: cls(**values), where)

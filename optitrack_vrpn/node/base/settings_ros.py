@@ -54,13 +54,14 @@ def describe(parameter: Parameter, value: Any = None) -> ParameterDescriptor:
         in_range = True
     except ConfigurationError:
         in_range = False
-    unit = f' [{parameter.unit}]' if parameter.unit else ''
+    rule = parameter.rule
+    unit = f' [{rule.unit}]' if rule.unit else ''
     description = ParameterDescriptor(
-        name=parameter.name, description=f'{parameter.description}{unit}', dynamic_typing=True,
-        read_only=parameter.change is Change.START,
+        name=parameter.name, description=f'{rule.doc}{unit}', dynamic_typing=True,
+        read_only=rule.change is Change.START,
         additional_constraints='; '.join((
-            parameter.type_name, parameter.allowed or 'any', parameter.change.value)))
-    low, high = parameter.low, parameter.high
+            parameter.type_name, rule.allowed or 'any', rule.change.value)))
+    low, high = rule.low, rule.high
     if in_range and low is not None and high is not None:
         if parameter.hint is float:
             description.floating_point_range = [

@@ -32,7 +32,7 @@ def make_parser() -> Parser:
     for flag, name in _FLAGS.items():
         field = ImuModel.__dataclass_fields__[name]
         parser.add_argument(flag, dest=f'imu_{name}', type=float, default=field.default,
-                            help=f'{field.metadata["doc"]} (default %(default)s)')
+                            help=f'{field.metadata["rule"].doc} (default %(default)s)')
     return parser
 
 
