@@ -187,7 +187,7 @@ ROWS = (
     (f'{BODIES}/swap.py', 'return other.is_settled and ', 'return ', SWAP),
     (f'{BODIES}/states.py', ' and not first.doubtful', '', CHANGES),
     ('stream/skeletons/stage.py', 'tracker.restart(epoch)', 'pass', BONES),
-    ('stream/pipeline.py', 'if stamps.changes:', 'if stamps.events and fields[1]:',
+    ('stream/pipeline.py', 'if stamps.changes:', 'if stamps.changes and fields[1]:',
      BONES),
     (CONFIGURATION, "hasattr(node, 'add_post_set_parameters_callback')", 'False', SETTINGS),
     (CONFIGURATION, "'keep_up': (('load_shedding',)", "'keep_up': (('axes',)", SETTINGS),
