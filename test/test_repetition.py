@@ -87,3 +87,14 @@ def test_bodies_with_remedies_of_their_own_have_a_line_each():
             for name in 'ab']
     found = lines(Repetition(), 0, *held)
     assert [text[-6:] for _, text in found] == ['call a', 'call b']
+
+
+def test_a_state_is_written_when_it_changes_and_again_after_it_ended():
+    repetition = Repetition()
+    assert [repetition.state('a', text) for text in ('', 'x', 'x', '', 'x', 'y', 'y')] == [
+        False, True, False, False, True, True, False]
+    assert repetition.state('b', 'x'), 'each key by itself'
+    repetition.restart()
+    assert repetition.state('a', 'y')
+    assert sum(repetition.state(number, 'x') for number in range(1000)) == 99
+    assert repetition.state('a', 'z'), 'of a key that is known'

@@ -3,10 +3,10 @@
 """
 Repetitions that a log leaves out.
 
-Three rules decide what is written: an event is written once in a few seconds, a change of the
-connection once per outage, and a problem when it begins and when it ends. The findings of the
-table of rules and the state of the connection are evaluated periodically; drivers and the clock
-report other events once per connection, so that these need no check with each frame.
+Four rules decide what is written: an event is written once in a few seconds, a state when it
+changes, a change of the connection once per outage, and a problem when it begins and when it ends.
+The findings of the table of rules are evaluated periodically. Nothing else in this package
+remembers what was written.
 """
 
 from collections.abc import Hashable, Mapping
@@ -20,6 +20,8 @@ REPEAT_S: Final = 5.0
 #: Chosen: time after which a continuing outage is written again, and after which a problem that
 #: comes and goes is (s).
 REMIND_S: Final = 60.0
+#: Chosen: different states that are remembered; further ones are not written.
+_MOST_STATES: Final = 100
 #: Ports that the system chooses differ between attempts.
 _PORT: Final = re.compile(r'port \d+')
 
@@ -58,16 +60,28 @@ class Repetition(Generic[P]):
         self.restart()
 
     def restart(self) -> None:
-        """Forget outage and problems: a new configuration writes its first lines."""
+        """Forget all but events: a new configuration writes its first lines."""
         self._outage = Throttle(REMIND_S)
         self._flapping = Throttle(REPEAT_S)
         self._outage_written = True
         self._begun = Throttle(REMIND_S)
         self._present: dict[Hashable, tuple[P, bool]] = {}
+        self._states: dict[Hashable, object] = {}
 
     def event(self, key: Hashable, now_ns: int) -> Optional[int]:
         """Return how many events of a key were left out before this one; None to leave it out."""
         return self._events.allow(key, now_ns)
+
+    def state(self, key: Hashable, state: object) -> bool:
+        """
+        Return whether a state is written: it differs from the last one of its key.
+
+        :param state: '' for nothing to write.
+        """
+        if key not in self._states and len(self._states) >= _MOST_STATES:
+            return False
+        before, self._states[key] = self._states.get(key, ''), state
+        return state not in (before, '')
 
     def outage(
         self, state: Hashable, text: str, now_ns: int, fault: bool, connected: bool,

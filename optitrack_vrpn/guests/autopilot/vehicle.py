@@ -117,7 +117,6 @@ class Vehicle:
         self._seen: dict[str, int] = {}
         self._others: dict[tuple[int, int], tuple[str, int]] = {}
         self._other_vehicles: dict[int, int] = {}
-        self._converged = self._reported_parameters = False
 
     # -- queries -----------------------------------------------------------------------------
 
@@ -169,6 +168,7 @@ class Vehicle:
 
     def tick(self, now_ns: int, monotonic_ns: int) -> list[Any]:
         """Return the messages that are due, by the system clock and a monotonic one (ns)."""
+        before = self._results
         made: list[Any] = []
         if self._first_ns < 0:
             self._first_ns = monotonic_ns
@@ -185,7 +185,7 @@ class Vehicle:
                      self.parameters.tick(self.system, self.armed, monotonic_ns),
                      self.origin.tick(self.system, self.armed, now_ns, monotonic_ns),
                      self._ask(monotonic_ns)]
-            self._report()
+        self._report(before)
         return [one for one in made if one is not None]
 
     def _ask(self, monotonic_ns: int) -> Any:
@@ -205,17 +205,20 @@ class Vehicle:
         self._seen[name] = monotonic_ns
         return request_message(self.system, wanted[name])
 
-    def _report(self) -> None:
-        """Report the results of the exchanges once."""
-        if not self._converged and self.converged:
-            self._converged = True
-            if self._settings.autopilot == 'px4':
-                self._event(INFO, 'TIMESYNC has converged: the autopilot uses the stamps',
-                            'timesync')
-        parameters = self.parameters
-        if not parameters.done or self._reported_parameters:
+    @property
+    def _results(self) -> tuple[bool, bool]:
+        """Return whether TIMESYNC has converged, and whether the parameters are done."""
+        return self.converged, self.parameters.done
+
+    def _report(self, before: tuple[bool, bool]) -> None:
+        """Report the results of the exchanges that were not there before."""
+        converged, done = self._results
+        if converged and not before[0] and self._settings.autopilot == 'px4':
+            self._event(INFO, 'TIMESYNC has converged: the autopilot uses the stamps',
+                        'timesync')
+        if not done or before[1]:
             return
-        self._reported_parameters = True
+        parameters = self.parameters
         for verdict in parameters.verdicts:
             if not verdict.good:
                 self._event(WARN, f'parameter {verdict}', verdict.rule.name)
@@ -230,6 +233,12 @@ class Vehicle:
 
     def receive(self, message: Any, now_ns: int, monotonic_ns: int) -> list[Any]:
         """Process a message; return answers to be sent at once."""
+        before = self._results
+        answers = self._receive(message, now_ns, monotonic_ns)
+        self._report(before)
+        return answers
+
+    def _receive(self, message: Any, now_ns: int, monotonic_ns: int) -> list[Any]:
         name = message.get_type()
         if name == 'HEARTBEAT':
             if message.get_srcComponent() == AUTOPILOT_COMPONENT and (
@@ -335,7 +344,6 @@ class Vehicle:
         self.agreement.clear()
         self.estimator = None
         self._seen.clear()
-        self._converged = self._reported_parameters = False
         if self.signs:
             self._event(WARN, SIGNS, 'signs')
 

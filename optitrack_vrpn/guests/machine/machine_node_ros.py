@@ -37,7 +37,6 @@ class MachineNode(SettingsNode[S]):
         self._thread: Optional[CycleThread] = None
         self._view: Any = None
         self._viewed: Sequence[AxisView] = ()
-        self._summary_logged: Optional[tuple[Severity, str]] = None
         super().__init__(node_name, kind, **kwargs)
         self._mocap_control = MocapControl(self)
 
@@ -70,7 +69,7 @@ class MachineNode(SettingsNode[S]):
 
     def start_cycles(self, period_s: float, call: Callable[[int], None]) -> None:
         """Call a function every ``period_s`` seconds on a thread; see ``CycleThread``."""
-        self._summary_logged = None
+        self._log.repetition.restart()
         self._thread = CycleThread(period_s, call, self.get_name())
         self._thread.start()
 
@@ -107,9 +106,7 @@ class MachineNode(SettingsNode[S]):
                 return ()       # the state of an earlier activation is not the present one
             severity, text, values = self.summary()
             views = self.views()
-        if (severity, text) != self._summary_logged:
-            self._summary_logged = severity, text
-            self._log(severity, text, ('cycles', text))
+        self._log.state(severity, text, 'cycles')
         name = self.get_name()
         return [
             entry(f'{name}: cycles', severity, text, {**thread.cycle.figures(), **values}),

@@ -39,7 +39,6 @@ class RgbdOdometry(CameraNode[OdometryNodeSettings]):
         self._odometry: Optional[Odometry] = None
         self._path: deque[PoseStamped] = deque(maxlen=2000)    # a message of 200 kB
         self._last: Optional[CameraFrame] = None
-        self._reported: Optional[FrameStatus] = None
         self._resets_before = 0
         self._published_resets: Optional[int] = None
         self._due: dict[str, float] = {}
@@ -68,7 +67,9 @@ class RgbdOdometry(CameraNode[OdometryNodeSettings]):
             self._resets_before += self._odometry.counters.resets + 1
         self._odometry = None
         self._path.clear()
-        self._last = self._reported = None
+        self._last = None
+        self._log.repetition.restart()
+        self._log.repetition.state('tracking', 'tracking')
         self._publish_resets()
         given = self._settings
         self._subscribe(given, {'colour': given.info}, given.rectified)
@@ -104,16 +105,17 @@ class RgbdOdometry(CameraNode[OdometryNodeSettings]):
     # -- outputs -------------------------------------------------------------------------------
 
     def _log_status(self, frame: CameraFrame) -> None:
-        if frame.status is FrameStatus.FAILED:
-            self._log(WARN, f'frame not used: {frame.reason}', f'failed {frame.cause}')
-        elif frame.status is FrameStatus.LATE:
+        if frame.status is FrameStatus.LATE:
             self._log(WARN, frame.reason, 'late')
             return
+        failed = frame.status is FrameStatus.FAILED
+        again = self._log.repetition.state('tracking', '' if failed else 'tracking')
+        if failed:
+            self._log(WARN, f'frame not used: {frame.reason}', f'failed {frame.cause}')
         elif frame.status is FrameStatus.STARTED and frame.reason:
             self._log(WARN, frame.reason, 'restarted')
-        elif self._reported is not frame.status and self._reported is FrameStatus.FAILED:
+        elif again:
             self._log(INFO, f'tracking again; reset_count is {self.reset_count}', 'again')
-        self._reported = frame.status
 
     @property
     def reset_count(self) -> int:

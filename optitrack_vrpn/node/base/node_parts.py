@@ -69,6 +69,13 @@ class ThrottledLog:
             text = f'{text} ({counted(left_out, "similar line")} suppressed)'
         self._write(severity, text)
 
+    def state(self, severity: Severity, text: str, key: Hashable) -> None:
+        """Log a line if it differs from the last one of its key; '' is no line."""
+        with self._lock:
+            changed = self.repetition.state(key, text)
+        if changed and ros_is_up(self._node):
+            self._write(severity, text)
+
     def _write(self, severity: Severity, text: str) -> None:
         """
         Write a line with the function that rclpy's logger calls in the end.

@@ -16,6 +16,7 @@ from optitrack_vrpn.cli.command_io import command, loading
 from optitrack_vrpn.cli.signals_io import ENDING
 from optitrack_vrpn.core.errors import TransportError
 from optitrack_vrpn.core.names import printable
+from optitrack_vrpn.core.repetition import Repetition
 from optitrack_vrpn.drivers.sockets_io import local_address
 from optitrack_vrpn.takes.dashboard.access import Access, is_loopback, WILDCARDS
 
@@ -90,12 +91,11 @@ def show(url: str) -> None:
 
 def print_once() -> Callable[[str], None]:
     """Make a function that prints a problem in one line, each once, and no more than 100."""
-    known: set[str] = set()
+    repetition: Repetition[str] = Repetition()
 
     def complain(text: str) -> None:
         text = printable(text, 200)
-        if text not in known and len(known) < 100:
-            known.add(text)
+        if repetition.state(text, text):
             print(f'dashboard: {text}', file=sys.stderr, flush=True)
     return complain
 

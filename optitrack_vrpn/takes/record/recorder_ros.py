@@ -17,6 +17,7 @@ from optitrack_vrpn.control.participant_ros import ControlledLifecycleNode
 from optitrack_vrpn.control.protocol import ControlConfig
 from optitrack_vrpn.core.errors import ConfigurationError, OptitrackVrpnError
 from optitrack_vrpn.core.names import counted, printable
+from optitrack_vrpn.core.severity import ERROR
 from optitrack_vrpn.node.base.process import run
 from optitrack_vrpn.node.graph.processes import without_shared_memory
 from optitrack_vrpn.node.graph.processes_io import local_nodes
@@ -125,7 +126,7 @@ class Recorder(ControlledLifecycleNode):
         self._settings = RecordedSettings(self)
         self._timers = [self.create_timer(_LOOK_S, self._look, clock=steady),
                         self.create_timer(_WATCH_S, self._watch, clock=steady)]
-        self._stop_reported = self._looked = False
+        self._looked = False
 
     # -- lifecycle -----------------------------------------------------------------------------
 
@@ -151,7 +152,8 @@ class Recorder(ControlledLifecycleNode):
         assert self._intake is not None
         self._intake.restart()
         self._session, self._steps = session, ClockSteps()
-        self._stop_reported = self._looked = False
+        self._looked = False
+        self._log.repetition.restart()
         spool = Spool(
             writer, self._folder, self._config.max_waiting, self._config.min_free,
             self._free_bytes, self._notes)
@@ -256,11 +258,9 @@ class Recorder(ControlledLifecycleNode):
             self._looked = True
             for text in self._missing(self._spool.status().messages):
                 self.get_logger().warning(text)
-        if self._spool is not None and not self._stop_reported:
+        if self._spool is not None:
             stopped = self._spool.status().stopped or self._intake_fault()
-            if stopped:
-                self._stop_reported = True
-                self.get_logger().error(f'recording has stopped: {stopped}')
+            self._log.state(ERROR, stopped and f'recording has stopped: {stopped}', 'stopped')
 
     def _missing(self, messages: int) -> list[str]:
         """
