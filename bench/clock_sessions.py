@@ -31,12 +31,12 @@ sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
 from clock_delays import Floats, wifi, wired  # noqa: E402
 import numpy as np  # noqa: E402
 from numpy.typing import NDArray  # noqa: E402
+from optitrack_vrpn.core.findings import Finding  # noqa: E402
 from optitrack_vrpn.core.severity import WARN  # noqa: E402
 from optitrack_vrpn.drivers.frames import Body, Frame  # noqa: E402
 from optitrack_vrpn.stream.config import PipelineConfig  # noqa: E402
 from optitrack_vrpn.stream.pipeline import Pipeline  # noqa: E402
 from optitrack_vrpn.telling.facts import facts_of_body, facts_of_pipeline  # noqa: E402
-from optitrack_vrpn.telling.findings import Finding  # noqa: E402
 from optitrack_vrpn.telling.rules import of_log  # noqa: E402
 
 SESSIONS, SECONDS = 600, 60.0

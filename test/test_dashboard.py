@@ -8,13 +8,13 @@ from types import SimpleNamespace
 
 from hypothesis import example, given, strategies as st
 from optitrack_vrpn.control.protocol import Command, Kind
+from optitrack_vrpn.core.findings import find
 from optitrack_vrpn.core.status import StatusReport
 from optitrack_vrpn.takes.dashboard.access import Access, Right
 from optitrack_vrpn.takes.dashboard.causes import FindingLog, page_findings
 from optitrack_vrpn.takes.dashboard.control import ControlLog, System
 from optitrack_vrpn.takes.dashboard.lab import FORCE, Lab, LabReport, line_frame, plate_lines
 from optitrack_vrpn.takes.dashboard.page_rules import NodeFacts, PAGE_RULES
-from optitrack_vrpn.telling.findings import find
 import pytest
 
 OK, WARN, ERROR, STALE = range(4)

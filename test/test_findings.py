@@ -5,6 +5,7 @@
 import string
 
 from hypothesis import given, strategies as st
+from optitrack_vrpn.core.findings import Case, find, Finding, merge, Rule, Span
 from optitrack_vrpn.core.severity import INFO, WARN
 from optitrack_vrpn.core.stats import Intervals
 from optitrack_vrpn.drivers.frames import Body, Frame
@@ -14,7 +15,6 @@ from optitrack_vrpn.takes.dashboard.page_rules import PAGE_RULES
 from optitrack_vrpn.takes.evaluate.evaluation_rules import EVALUATION_RULES, GOOD_ESTIMATE
 from optitrack_vrpn.telling.facts import (
     BodyFacts, facts_of_body, RateFacts, StreamFacts, Twins)
-from optitrack_vrpn.telling.findings import Case, find, Finding, merge, Rule, Span
 from optitrack_vrpn.telling.rules import BY_CODE, of_check, of_entry, RULES, TWO_PARENTS
 from pipeline_kit import make_pipeline, MS, S
 import pytest

@@ -3,10 +3,10 @@
 """What a log leaves out, and what it never leaves out: any course of problems, by an oracle."""
 
 from hypothesis import given, strategies as st
+from optitrack_vrpn.core.findings import Finding
 from optitrack_vrpn.core.repetition import REMIND_S, Repetition
 from optitrack_vrpn.core.severity import INFO, WARN
 from optitrack_vrpn.telling.facts import GraphFacts, StreamFacts
-from optitrack_vrpn.telling.findings import Finding
 from optitrack_vrpn.telling.log import problem_lines
 from optitrack_vrpn.telling.rules import BY_CODE, of_log
 

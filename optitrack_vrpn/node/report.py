@@ -9,6 +9,7 @@ Pure: the functions convert snapshots to entries; ``status.py`` makes diagnostic
 import math
 from typing import Mapping, Optional, Sequence
 
+from optitrack_vrpn.core.findings import Finding
 from optitrack_vrpn.core.names import printable
 from optitrack_vrpn.core.severity import ERROR, INFO, STALE, WARN
 from optitrack_vrpn.core.stats import Percentiles
@@ -17,7 +18,6 @@ from optitrack_vrpn.drivers.link import LinkState
 from optitrack_vrpn.stream.bodies.states import Disposition, State
 from optitrack_vrpn.stream.clock.types import ClockStatus
 from optitrack_vrpn.telling.facts import BodyFacts, LossFacts, NO_LOSS, RateFacts, StreamFacts
-from optitrack_vrpn.telling.findings import Finding
 from optitrack_vrpn.telling.rules import of_entry
 
 #: Reasons of the stages before and after the validity gate, for which each body has a value.

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.core.findings import Case, find, Rule
 from optitrack_vrpn.core.names import printable
 from optitrack_vrpn.core.severity import WARN
 from optitrack_vrpn.takes.assess.report_page_io import items, Section
-from optitrack_vrpn.telling.findings import Case, find, Rule
 
 _PATTERN = 'calibration*.json'
 _HEAD = ('calibration', 'quantity', 'value', 'standard deviation')

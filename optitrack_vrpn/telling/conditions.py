@@ -12,13 +12,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 import math
 
 from optitrack_vrpn.core.checks import listed
+from optitrack_vrpn.core.findings import Case, case, Span
 from optitrack_vrpn.core.names import printable
 from optitrack_vrpn.core.severity import Severity
 from optitrack_vrpn.core.stats import Intervals
 from optitrack_vrpn.drivers.driver import ServerFacts
 from optitrack_vrpn.stream.bodies.states import State
 from optitrack_vrpn.telling.facts import BodyFacts, ENOUGH_FRAMES, MUCH, StreamFacts
-from optitrack_vrpn.telling.findings import Case, case, Span
 
 Condition = Callable[[StreamFacts], Iterable[Case]]
 _OfBody = Callable[[StreamFacts, BodyFacts], object]

@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from optitrack_vrpn.core.events import Event
+from optitrack_vrpn.core.findings import Finding, merge
 from optitrack_vrpn.core.repetition import Repetition
 from optitrack_vrpn.core.severity import INFO
-from optitrack_vrpn.telling.findings import Finding, merge
 
 
 def problem_lines(

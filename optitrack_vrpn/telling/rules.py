@@ -15,6 +15,7 @@ import functools
 from typing import Final
 
 from optitrack_vrpn.core.checks import listed
+from optitrack_vrpn.core.findings import Case, case, find, Finding, Rule
 from optitrack_vrpn.core.severity import ERROR, INFO, WARN
 from optitrack_vrpn.stream.bodies.states import State
 from optitrack_vrpn.stream.load_shedding import FRESH_NS, PATIENCE_NS, STANDING_NS
@@ -26,7 +27,6 @@ from optitrack_vrpn.telling.conditions import (
     same_name, senders_clock, sent_twice, server, shared_ids, sharing, silent, slow_body,
     standstill, texts, two_parents, uneven, unread, was, wrong_up)
 from optitrack_vrpn.telling.facts import ENOUGH_POSES, StreamFacts
-from optitrack_vrpn.telling.findings import Case, case, find, Finding, Rule
 
 #: Rate of usual displays (Hz), with the error of a rate that is measured over a second.
 _DISPLAY_HZ = (58.5, 61.5)

@@ -15,13 +15,13 @@ import math
 import statistics
 
 import numpy as np
+from optitrack_vrpn.core.findings import Case, case
 from optitrack_vrpn.core.names import counted, printable
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.takes.assess.events import clock_steps, losses, TakeEvent, TakeFacts
 from optitrack_vrpn.takes.assess.figures import Figures, GapChange, place_times, Spans
 from optitrack_vrpn.takes.take import ClockRow, Take
 from optitrack_vrpn.telling.facts import RateFacts, StreamFacts
-from optitrack_vrpn.telling.findings import Case, case
 
 Condition = Callable[[TakeFacts], Iterable[Case]]
 

@@ -15,10 +15,10 @@ from collections.abc import Iterable, Sequence
 import itertools
 from typing import NamedTuple
 
+from optitrack_vrpn.core.findings import Span
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.takes.assess.figures import Figures, Spans
 from optitrack_vrpn.takes.take import OTHER_CLOCK_NS, Take
-from optitrack_vrpn.telling.findings import Span
 
 #: Fraction of the bodies whose events have one cause.
 COMMON = 0.8

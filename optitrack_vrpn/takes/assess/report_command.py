@@ -15,6 +15,7 @@ from optitrack_vrpn.cli.command_io import command
 from optitrack_vrpn.cli.files_io import add_force, check_output, json_text, whole_file
 from optitrack_vrpn.cli.terminal_io import Progress
 from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.core.findings import find, Finding
 from optitrack_vrpn.core.severity import Severity
 from optitrack_vrpn.takes.assess.charts import (
     body_pictures, clock_picture, heights, odometry_pictures, paths)
@@ -30,7 +31,6 @@ from optitrack_vrpn.takes.take import Take
 from optitrack_vrpn.takes.take_io import load_estimate, load_take
 from optitrack_vrpn.takes.topics import absolute
 from optitrack_vrpn.takes.trajectory import Trajectory
-from optitrack_vrpn.telling.findings import find, Finding
 
 #: The page, unless another is named.
 PAGE = 'report.html'

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from typing import Any, Optional
 
 import numpy as np
+from optitrack_vrpn.core.findings import Finding
 from optitrack_vrpn.core.severity import Severity
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.takes.assess.figures import Figures
 from optitrack_vrpn.takes.evaluate.evaluation_odometry import OdometryEvaluation
 from optitrack_vrpn.takes.take import SETTINGS, Take
-from optitrack_vrpn.telling.findings import Finding
 
 
 def severity_of(found: Sequence[Finding]) -> Severity:

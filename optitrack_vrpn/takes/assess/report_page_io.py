@@ -15,6 +15,7 @@ import re
 from typing import Any, Optional
 
 from optitrack_vrpn.core.errors import BackendUnavailableError
+from optitrack_vrpn.core.findings import Finding, Span
 from optitrack_vrpn.core.names import counted
 from optitrack_vrpn.core.units import NS_PER_S, span_text
 from optitrack_vrpn.takes.assess.charts import Picture
@@ -23,7 +24,6 @@ from optitrack_vrpn.takes.assess.figures import Figures
 from optitrack_vrpn.takes.assess.svg import ticks
 from optitrack_vrpn.takes.evaluate.evaluation_odometry import OdometryEvaluation
 from optitrack_vrpn.takes.take import SETTINGS, Take
-from optitrack_vrpn.telling.findings import Finding, Span
 
 #: Times of a finding that are shown, and events of a row of the timeline.
 _MOST_TIMES, _MOST_EVENTS = 3, 500

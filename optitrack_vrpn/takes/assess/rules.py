@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from optitrack_vrpn.core.findings import case, find, Finding, Rule
 from optitrack_vrpn.core.names import counted
 from optitrack_vrpn.core.severity import ERROR, INFO, WARN
 from optitrack_vrpn.takes.assess.conditions import (
@@ -16,7 +17,6 @@ from optitrack_vrpn.takes.assess.conditions import (
 from optitrack_vrpn.takes.assess.events import TakeFacts
 from optitrack_vrpn.takes.assess.figures import Figures
 from optitrack_vrpn.takes.take import Take
-from optitrack_vrpn.telling.findings import case, find, Finding, Rule
 from optitrack_vrpn.telling.rules import BY_CODE, RATES, TWO_PARENTS
 
 _EACH_IN_VIEW = 'do at least two cameras see three markers of a body wherever it goes?'

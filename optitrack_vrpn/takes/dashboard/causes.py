@@ -8,9 +8,9 @@ from collections.abc import Mapping
 import math
 from typing import Any
 
+from optitrack_vrpn.core.findings import find, Finding, merge
 from optitrack_vrpn.takes.dashboard.lab import age, Lab
 from optitrack_vrpn.takes.dashboard.page_rules import NodeFacts, PAGE_RULES
-from optitrack_vrpn.telling.findings import find, Finding, merge
 
 #: Chosen: time for which the page shows a finding after its end (s), and most findings.
 _KEPT_S, _MOST = 60.0, 50

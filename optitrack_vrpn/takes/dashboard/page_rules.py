@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from optitrack_vrpn.core.findings import Case, case, Rule
 from optitrack_vrpn.core.severity import ERROR, INFO, WARN
 from optitrack_vrpn.core.status import number_of
 from optitrack_vrpn.stream.bodies.states import State
 from optitrack_vrpn.takes.dashboard.lab import Lab, LabBody, LabReport
 from optitrack_vrpn.telling.facts import RateFacts, StreamFacts
-from optitrack_vrpn.telling.findings import Case, case, Rule
 from optitrack_vrpn.telling.rules import BY_CODE, RATES
 
 #: States of a lifecycle node in which it publishes no poses.

@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from optitrack_vrpn.core.findings import Finding
 from optitrack_vrpn.takes.evaluate.evaluation import (
     Absolute, absolute_error, associate, Continuity, continuity, Relative, relative_error)
 from optitrack_vrpn.takes.evaluate.evaluation_calibration import (
@@ -14,7 +15,6 @@ from optitrack_vrpn.takes.evaluate.evaluation_calibration import (
 from optitrack_vrpn.takes.evaluate.evaluation_rules import (
     evaluation_findings, EvaluationFacts)
 from optitrack_vrpn.takes.trajectory import Floats, Trajectory
-from optitrack_vrpn.telling.findings import Finding
 
 #: Median error of the turns, as a fraction of them, from which other readings are tried, and how
 #: much smaller it must be with one of them. Chosen: noise of 0.2 degrees gives 0.03, and a body

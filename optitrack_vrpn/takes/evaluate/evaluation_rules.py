@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import math
 from typing import Final
 
+from optitrack_vrpn.core.findings import Case, case, find, Finding, Rule, Span
 from optitrack_vrpn.core.names import counted
 from optitrack_vrpn.core.severity import ERROR, INFO, WARN
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.takes.evaluate.evaluation import Continuity
 from optitrack_vrpn.takes.evaluate.evaluation_calibration import HandEye
-from optitrack_vrpn.telling.findings import Case, case, find, Finding, Rule, Span
 
 #: Fraction of the estimate's poses with a reference below which a warning is given. Chosen.
 _ENOUGH_MATCHED = 0.9

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from optitrack_vrpn.core.checks import (
     CheckResult, cleaned, join_sentences, joined, Value)
+from optitrack_vrpn.core.findings import find, Finding, merge
 from optitrack_vrpn.core.names import printable
 from optitrack_vrpn.core.severity import INFO
 from optitrack_vrpn.drivers.driver import ServerFacts
@@ -23,7 +24,6 @@ from optitrack_vrpn.telling.doctor.results import ProbeResults, WatchedStream
 from optitrack_vrpn.telling.doctor.rules import (
     DoctorRule, FIRST_OF_DATA, ROUTE_RULES, STREAM_RULES)
 from optitrack_vrpn.telling.doctor.vrpn import VRPN_RULES
-from optitrack_vrpn.telling.findings import find, Finding, merge
 
 Values = dict[str, Value]
 #: All rows of the doctor, in the order in which a check reports them.

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from optitrack_vrpn.core.checks import listed
+from optitrack_vrpn.core.findings import Case, case, rows_of, Rule
 from optitrack_vrpn.core.names import counted, printable
 from optitrack_vrpn.core.severity import ERROR, INFO, WARN
 from optitrack_vrpn.drivers.table import AUTO, own_port, SOURCES, using
@@ -19,7 +20,6 @@ from optitrack_vrpn.stream.clock.types import UNIX_EPOCH
 from optitrack_vrpn.telling.conditions import USUAL_AGE_S
 from optitrack_vrpn.telling.doctor.results import ProbeResults, RunningNode
 from optitrack_vrpn.telling.doctor.rules import Condition, DoctorRule, skip
-from optitrack_vrpn.telling.findings import Case, case, rows_of, Rule
 from optitrack_vrpn.telling.rules import BY_CODE, ONE_TOPIC, TWO_PARENTS
 
 #: Chosen: names in one line.

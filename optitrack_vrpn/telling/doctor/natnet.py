@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import math
 from typing import Final
 
+from optitrack_vrpn.core.findings import Case, Rule
 from optitrack_vrpn.core.names import counted
 from optitrack_vrpn.core.severity import ERROR, INFO, WARN
 from optitrack_vrpn.drivers.natnet.messages import DATA_PORT, NEWEST, OLDEST
@@ -15,7 +16,6 @@ from optitrack_vrpn.drivers.natnet.probe_io import NatNetSurroundings
 from optitrack_vrpn.telling.doctor.results import ProbeResults, Tried
 from optitrack_vrpn.telling.doctor.rules import (
     Condition, DoctorRule, of_protocol, other_protocol, silent, skip, split, UNUSED)
-from optitrack_vrpn.telling.findings import Case, Rule
 
 _READABLE = f'set natnet.bitstream: "{NEWEST[0]}.{NEWEST[1]}" (unicast)'
 

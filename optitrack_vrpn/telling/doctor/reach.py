@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from optitrack_vrpn.core.checks import joined, listed
+from optitrack_vrpn.core.findings import Case, case, rows_of, Rule
 from optitrack_vrpn.core.names import printable
 from optitrack_vrpn.core.severity import ERROR, INFO, WARN
 from optitrack_vrpn.node.graph.processes import LocalProcess, without_shared_memory
 from optitrack_vrpn.telling.doctor.graph import on_graph
 from optitrack_vrpn.telling.doctor.results import Graph
 from optitrack_vrpn.telling.doctor.rules import Condition, DoctorRule, skip
-from optitrack_vrpn.telling.findings import Case, case, rows_of, Rule
 
 #: Variables that limit discovery to this computer, with the values that do.
 _LIMITS = {'ROS_AUTOMATIC_DISCOVERY_RANGE': ('LOCALHOST', 'OFF'), 'ROS_LOCALHOST_ONLY': ('1',)}

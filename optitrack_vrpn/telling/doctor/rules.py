@@ -14,6 +14,7 @@ from itertools import islice
 from typing import Final
 
 from optitrack_vrpn.core.checks import listed
+from optitrack_vrpn.core.findings import Case, case, rows_of, Rule
 from optitrack_vrpn.core.names import counted
 from optitrack_vrpn.core.severity import ERROR, INFO, WARN
 from optitrack_vrpn.drivers.table import AUTO, title, using
@@ -23,7 +24,6 @@ from optitrack_vrpn.telling import rules
 from optitrack_vrpn.telling.conditions import texts
 from optitrack_vrpn.telling.doctor.results import Lift, ProbeResults, Tried
 from optitrack_vrpn.telling.facts import StreamFacts
-from optitrack_vrpn.telling.findings import Case, case, rows_of, Rule
 
 DoctorRule = Rule[ProbeResults]
 Condition = Callable[[ProbeResults], Iterable[Case]]

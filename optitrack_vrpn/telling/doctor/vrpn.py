@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple, Optional
 
 from optitrack_vrpn.core.checks import listed
+from optitrack_vrpn.core.findings import Case, Rule
 from optitrack_vrpn.core.names import counted
 from optitrack_vrpn.core.severity import ERROR, INFO, WARN
 from optitrack_vrpn.drivers.driver import Attempt, Outcome
@@ -18,7 +19,6 @@ from optitrack_vrpn.drivers.vrpn.probe_io import VrpnSurroundings
 from optitrack_vrpn.telling.doctor.results import ProbeResults, WatchedStream
 from optitrack_vrpn.telling.doctor.rules import (
     Condition, DoctorRule, NO_POSE, of_protocol, other_protocol, silent, skip, split, UNUSED)
-from optitrack_vrpn.telling.findings import Case, Rule
 
 #: For a server on this machine: no firewall or NAT is involved.
 _HANGS = (
