@@ -107,7 +107,7 @@ setup(
         ('share/ament_index/resource_index/packages', ['resource/' + PACKAGE]),
         ('share/' + PACKAGE, ['package.xml']),
         *share('launch', '.launch.py', '.launch.yaml'),
-        *share('config', '.yaml', '.rviz', '.xml', '.json'),
+        *share('config', '.yaml', '.rviz', '.xml', '.json', '.md'),
     ],
     install_requires=['setuptools'],
     extras_require={'test': ['pytest']},

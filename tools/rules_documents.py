@@ -93,8 +93,8 @@ def pages_show_what_is_defined_elsewhere():
 
     def page(name):
         return (ROOT / 'docs' / name).read_text(encoding='utf-8')
-    if not page('motive_sim.md').endswith(reference()):
-        yield 'motive_sim.md: the reference of scenarios'
+    if not page('../config/scenarios/README.md').endswith(reference()):
+        yield 'config/scenarios/README.md: the text of optitrack_vrpn.sim.scenario_io.reference()'
     if f'<!-- transitions: begin -->\n{mermaid()}\n<!-- transitions: end -->' not in (
             page('bodies.md')):
         yield 'bodies.md: python -m bench.bodies --write-diagram'

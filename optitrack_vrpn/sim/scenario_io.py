@@ -263,7 +263,7 @@ def reference() -> str:
     """
     Generate the reference of scenario files.
 
-    :returns: Markdown; docs/motive_sim.md contains it unchanged.
+    :returns: Markdown; config/scenarios/README.md contains it unchanged.
     """
     return '\n'.join((
         *(_table(title, {'': cls}) for title, cls in (

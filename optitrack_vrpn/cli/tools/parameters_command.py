@@ -64,18 +64,23 @@ def page() -> str:
         '`config/NAME.yaml` has every parameter of a node with its default, range and meaning; '
         '`ros2 run optitrack_vrpn parameters --node NAME` prints it, with `--markdown` as a '
         'table. The type of a parameter is that of its default: `1.0` double, `1` int, `[]` a '
-        'list.', '', *map(_in_short, nodes())))
+        'list.', '',
+        'Parameters are fixed while a node is configured. These can change at any time:', '',
+        *(f'- {node.name}: {free}' for node in nodes() if (free := _changeable(node))), '',
+        *('\n'.join((f'## {node.name}', '', *sections)) for node in nodes()
+          if (sections := _own_sections(node)))))
 
 
-def _in_short(node: Node) -> str:
-    summary = (settings_class(node).__doc__ or '').strip().splitlines()[0]
-    free = ', '.join(f'`{each.name}`' for each in parameters(node)
-                     if each.rule.change is Change.ANY_TIME)
-    changes = ('These can change at any time, the others only while the node is not configured: '
-               f'{free}.') if free else 'They are fixed while the node is configured.'
-    return '\n'.join((
-        f'## {node.name}', '', f'{summary} `config/{node.name}.yaml`. {changes}', '',
-        *_own_sections(node)))
+def _changeable(node: Node) -> str:
+    """List the parameters that can change at any time; a group is named if all of it can."""
+    of_group: dict[str, list[Parameter]] = {}
+    for each in parameters(node):
+        of_group.setdefault(each.name.rpartition('.')[0], []).append(each)
+    found = []
+    for group, several in of_group.items():
+        free = [each.name for each in several if each.rule.change is Change.ANY_TIME]
+        found += [f'{group}.*'] if group and len(free) == len(several) else free
+    return ', '.join(f'`{name}`' for name in found)
 
 
 def check_file(node: Node, path: str) -> list[str]:

@@ -255,16 +255,21 @@ def mermaid() -> str:
     Draw the machine for docs/bodies.md.
 
     Transitions between two states that are not TRACKED are left out of the drawing: each fault
-    leads to its own state from all of them, as the lines from TRACKED show.
+    leads to its own state from all of them, as the lines from TRACKED show. What ends most faults
+    has one label.
     """
     lines = ['```mermaid', 'stateDiagram-v2', '    direction LR', '    [*] --> NEW']
+    recovered = {one.value for one in (
+        Observed.ACQUIRED, Observed.RETURNED, Observed.SETTLED, Observed.ACCEPTED)}
     for before, row in TRANSITIONS.items():
         labels: dict[State, list[str]] = {}
         for observed, after in row.items():
             if after is not before and State.TRACKED in (before, after):
                 labels.setdefault(after, []).append(observed.value)
-        lines += [f'    {before.value} --> {after.value}: {", or ".join(each)}'
-                  for after, each in labels.items()]
+        for after, each in labels.items():
+            if set(each) >= recovered:
+                each = ['recovered', *(label for label in each if label not in recovered)]
+            lines.append(f'    {before.value} --> {after.value}: {", or ".join(each)}')
     return '\n'.join([*lines, '```'])
 
 
