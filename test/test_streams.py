@@ -193,7 +193,7 @@ class World:
         assert {each[1] for each in self.used[before:]} == {number}
 
 
-@pytest.mark.parametrize('part', range(8))
+@pytest.mark.parametrize('part', range(4))
 def test_random_publishers_and_only_one_is_used(part):
     used = changes = chances = 0
     for seed in range(10_000 + part * 150, 10_000 + part * 150 + 150):
@@ -211,7 +211,7 @@ def test_random_publishers_and_only_one_is_used(part):
     assert used > 20_000 and changes > 50, 'most of the time something is used'
 
 
-@pytest.mark.parametrize('seed', range(300))
+@pytest.mark.parametrize('seed', range(100))
 def test_the_bound_stream_goes_on_while_an_intruder_comes_and_goes(seed):
     """Each message of the bound node is used, none of the intruder, whenever it comes or dies."""
     world = World(seed)
