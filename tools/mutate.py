@@ -346,7 +346,7 @@ ROWS = (
      'test/test_sources.py -k time_alone'),
     ('drivers/vrpn/transport.py', 'if before.request is Request.UNANSWERED:', 'if False:',
      f'{REQUESTS} remembered'),
-    ('drivers/vrpn/transport.py', ' or waited_s >= prompt_s', '', f'{REQUESTS} remembered'),
+    ('drivers/vrpn/transport.py', ' or waited_s >= _PROMPT_S', '', f'{REQUESTS} remembered'),
     ('drivers/vrpn/transport.py', '0.0 < left_s <= limit_s', '0.0 < left_s',
      f'{REQUESTS} answered_for'),
     ('drivers/vrpn/driver.py', ' or counters.datagrams or', ' or', DRIVERS),

@@ -17,7 +17,6 @@ from optitrack_vrpn import __version__, RUNS
 from optitrack_vrpn.core.errors import BackendUnavailableError, ConfigurationError
 from optitrack_vrpn.core.removed import LAUNCH_ARGUMENTS, OPTIONS, refusal
 from optitrack_vrpn.core.settings.schema import did_you_mean
-from optitrack_vrpn.drivers.config import ClientConfig
 
 VERSION = f'optitrack_vrpn {__version__} ({RUNS})'
 #: Exit code of every command for a wrong command line: EX_USAGE of sysexits.h. No command uses it
@@ -208,8 +207,8 @@ def new_file(text: str) -> Path:
     return path
 
 
-def server_address(text: str, port_without: int = ClientConfig().port) -> tuple[str, int]:
-    """Parse HOST or HOST:PORT; ``port_without`` is the port if none is given."""
+def server_address(text: str) -> tuple[str, int]:
+    """Parse HOST or HOST:PORT; the port is 0 if none is given."""
     host, colon, port = text.partition(':')
     if ':' in port:
         raise argparse.ArgumentTypeError(
@@ -218,7 +217,7 @@ def server_address(text: str, port_without: int = ClientConfig().port) -> tuple[
     if not host or any(c.isspace() for c in host):
         raise argparse.ArgumentTypeError(f'{text!r} is not HOST or HOST:PORT')
     if not colon:
-        return host, port_without
+        return host, 0
     return host, whole(1, 65535)(port)
 
 

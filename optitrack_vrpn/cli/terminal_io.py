@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 import os
 import sys
 import time
@@ -120,13 +120,9 @@ _PERIOD_S, _FIRST_S = 0.2, 1.0
 class Progress:
     """A line on the terminal, rewritten for each step, and removed at the end."""
 
-    def __init__(
-        self, what: str, steps: int = 1, stream: Any = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, what: str, steps: int = 1) -> None:
         self._what, self._steps = what, steps
-        self._stream, self._clock = stream or sys.stderr, clock
-        self._began = clock()
+        self._began = time.monotonic()
         self._due = self._began + _FIRST_S
         self._shown = False
 
@@ -135,18 +131,18 @@ class Progress:
 
     def __exit__(self, *error: object) -> None:
         if self._shown:
-            self._stream.write('\r\x1b[K')
-            self._stream.flush()
+            sys.stderr.write('\r\x1b[K')
+            sys.stderr.flush()
 
     def show(self, share: float) -> None:
         """Show the fraction that is done, 0 to 1."""
-        now = self._clock()
-        if now < self._due or not self._stream.isatty():
+        now = time.monotonic()
+        if now < self._due or not sys.stderr.isatty():
             return
         self._due, self._shown = now + _PERIOD_S, True
         left = (now - self._began) * (1.0 - share) / share if share > 0.0 else 0.0
-        self._stream.write(f'\r{self._what} {100 * share:.0f} %, {left:.0f} s left\x1b[K')
-        self._stream.flush()
+        sys.stderr.write(f'\r{self._what} {100 * share:.0f} %, {left:.0f} s left\x1b[K')
+        sys.stderr.flush()
 
     def over(self, values: Iterable[T]) -> Iterator[T]:
         """Give values, and show the progress after each."""

@@ -84,17 +84,9 @@ SOURCES: dict[str, SourceKind] = {
 }
 #: The protocol that is used where none is set.
 DEFAULT = AUTO
-
-
-def _choosing(client: str, *of: str) -> SourceKind:
-    """Make the row of a source that chooses among protocols, best first."""
-    rows = [SOURCES[name] for name in of]
-    searches = next((row.searches for row in rows if row.searches), '')
-    return SourceKind(client, of=of, searches=searches,
-                      sends=frozenset().union(*(row.sends for row in rows)))
-
-
-SOURCES[AUTO] = _choosing('optitrack_vrpn.drivers.automatic_io:make_source', 'natnet', 'vrpn')
+SOURCES[AUTO] = SourceKind(
+    'optitrack_vrpn.drivers.automatic_io:make_source', of=('natnet', 'vrpn'),
+    searches=SOURCES['natnet'].searches, sends=SOURCES['natnet'].sends)
 
 
 @dataclass(frozen=True)

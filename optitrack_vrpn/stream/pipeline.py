@@ -32,7 +32,8 @@ from optitrack_vrpn.stream.motion.estimator import MotionEstimate
 from optitrack_vrpn.stream.reports import ServerTexts, StateMonitor, StreamReports
 from optitrack_vrpn.stream.roster import (
     FrameTimes, Roster, Sample, ServerMotion, StampedExtras, TrackedBody)
-from optitrack_vrpn.stream.server_data import BesidePoses, MarkerCloud, server_motion
+from optitrack_vrpn.stream.server_data import (
+    LatestFrame, marker_cloud, MarkerCloud, server_motion)
 from optitrack_vrpn.stream.shared_names import SharedNames
 
 _new: Final = tuple.__new__
@@ -86,7 +87,7 @@ class Pipeline:
             config.max_age_s * NS_PER_S + config.stamps.latency_ms * 1e6)
         # The begin of the sender's present clock, if it has restarted.
         self._epoch: Optional[Epoch] = None
-        self._beside = BesidePoses(self._maps)
+        self._latest = LatestFrame()
         self.ptp_minus_stamp_ns: Optional[int] = None
         # Time of the last call of process, and its delay after the arrival of the events.
         self._taken_ns = -_CATCHING_UP_NS
@@ -174,10 +175,10 @@ class Pipeline:
                         not processing_ns), shedding, samples)
             if (markers or more is not None) and stamp_ns is not None and (
                     self._oldest_ns <= stamp_ns - stamps.lag_ns
-                    and stamp_ns <= self._newest_ns and not self._beside.overtaken(stamp_ns)):
+                    and stamp_ns <= self._newest_ns and self._latest.follow(stamp_ns)):
                 if markers:
-                    cloud = self._beside.cloud(
-                        markers, stamp_ns, self.config.estimate.world_from_mocap)
+                    cloud = marker_cloud(markers, stamp_ns, self._maps.position_to_enu,
+                                         self.config.estimate.world_from_mocap)
                 if more is not None:
                     extras = StampedExtras(
                         stamp_ns, stamp_ns if stamps.by_arrival else sender_time_ns, more,

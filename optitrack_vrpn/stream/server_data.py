@@ -71,29 +71,18 @@ def marker_cloud(
     return MarkerCloud(stamp_ns, len(points), b''.join(points), tuple(owners))
 
 
-class BesidePoses:
-    """
-    Convert what frames have beside poses, each frame once.
+class LatestFrame:
+    """Pass on what frames have beside poses, each frame once, and none that was overtaken."""
 
-    :param maps: conversions from Motive's axes to ENU.
-    """
+    def __init__(self) -> None:
+        self._stamp_ns = -OVERTAKEN_NS
 
-    def __init__(self, maps: FrameMaps) -> None:
-        self._maps = maps
-        self._stamp_ns = -OVERTAKEN_NS    # of the last frame
-
-    def overtaken(self, stamp_ns: int) -> bool:
-        """Return whether a later frame, or this one, came before; note the frame."""
+    def follow(self, stamp_ns: int) -> bool:
+        """Return whether neither a later frame nor this one came before; note the frame."""
         if 0 <= self._stamp_ns - stamp_ns < OVERTAKEN_NS:
-            return True
+            return False
         self._stamp_ns = stamp_ns
-        return False
-
-    def cloud(
-        self, markers: Sequence[Marker], stamp_ns: int, world_from_mocap: Transform,
-    ) -> MarkerCloud:
-        """Convert markers; see ``marker_cloud``."""
-        return marker_cloud(markers, stamp_ns, self._maps.position_to_enu, world_from_mocap)
+        return True
 
 
 #: What a motion of the server lacks; each is the code of a row of ``telling/rules``.

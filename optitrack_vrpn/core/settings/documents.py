@@ -81,16 +81,9 @@ def _wrapped(text: str, prefix: str) -> list[str]:
     return [*lines, line.rstrip()]
 
 
-def markdown_table(
-    parameters: Sequence[Parameter], seen: dict[str, str] | None = None,
-) -> str:
-    """
-    Return a table of parameters, in which those that are fixed are marked, with when.
-
-    :param seen: names by descriptions of earlier tables, to which this one refers and adds its
-        own.
-    """
-    seen = {} if seen is None else seen
+def markdown_table(parameters: Sequence[Parameter]) -> str:
+    """Return a table of parameters, in which those that are fixed are marked, with when."""
+    seen: dict[str, str] = {}    # names by descriptions, to which later rows refer
     lines = ['| parameter | default | allowed | meaning |', '|---|---|---|---|']
     for parameter in parameters:
         rule = parameter.rule

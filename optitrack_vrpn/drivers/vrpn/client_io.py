@@ -183,13 +183,14 @@ class VrpnClient(ReconnectingClient):
             LinkState.REQUESTING,
             f'asking {server[0]} port {server[1]} by UDP to connect back to {self._local} '
             f'({choice.reason})')
-        self._listen_for(listening_socket(self._local))
+        listener = listening_socket(self._local)
+        self._listen_for(listener)
         try:
             with self._attempting('udp'):
                 sock = connect_back(
                     self._waiting, server, self._local, config.link,
                     config.link.blocked_s if asked else config.link.connect_back_s,
-                    lambda text: self._change(LinkState.REQUESTING, text, WARN), self._listener,
+                    lambda text: self._change(LinkState.REQUESTING, text, WARN), listener,
                     asked and self._answered)
         except (NoAnswerError, Stopped):
             raise

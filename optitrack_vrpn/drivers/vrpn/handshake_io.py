@@ -17,7 +17,7 @@ from optitrack_vrpn.core.errors import TransportError
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.drivers.client_io import Waiting
 from optitrack_vrpn.drivers.config import LinkConfig
-from optitrack_vrpn.drivers.sockets_io import listening_socket, prepare_stream
+from optitrack_vrpn.drivers.sockets_io import prepare_stream
 from optitrack_vrpn.drivers.vrpn.codec import encode_request
 
 
@@ -44,8 +44,7 @@ _REPEAT_S = 0.5
 
 def connect_back(
     waiting: Waiting, server: tuple[str, int], local: str, config: LinkConfig, until_s: float,
-    late: Callable[[str], None] = lambda text: None, listener: Optional[socket.socket] = None,
-    answered: bool = False,
+    late: Callable[[str], None], listener: socket.socket, answered: bool,
 ) -> socket.socket:
     """
     Send a UDP request to connect back by TCP, and wait for the connection.
@@ -59,7 +58,7 @@ def connect_back(
         time to the next request.
     :param until_s: timeout (s).
     :param late: called with the text of that report.
-    :param listener: the listening socket; None to listen during this call only.
+    :param listener: the listening socket.
     :param answered: whether the server has answered this client before. No firewall drops its
         connection then, and the request was lost by an interruption of the network: it is
         repeated, each time after twice the time from the first.
@@ -68,9 +67,6 @@ def connect_back(
     :raises NoAnswerError: if the server did not connect back.
     :raises TransportError: if the request could not be sent.
     """
-    if listener is None:
-        with listening_socket(local) as listener:
-            return connect_back(waiting, server, local, config, until_s, late, listener)
     refusal = 0
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as requester:
         port = listener.getsockname()[1]

@@ -102,11 +102,13 @@ class Remembered(NamedTuple):
 
 
 NOTHING = Remembered()
+#: Chosen: a server that greets later was blocked (s).
+_PROMPT_S = 2.0
 
 
 def remember(
     stored: Remembered, seen: Seen, sent_s: Optional[float] = None,
-    before: Remembered = NOTHING, waited_s: float = 0.0, prompt_s: float = 2.0,
+    before: Remembered = NOTHING, waited_s: float = 0.0,
 ) -> Remembered:
     """
     Return what to remember after an observation.
@@ -120,7 +122,6 @@ def remember(
         s); None without one.
     :param before: what was remembered before that request.
     :param waited_s: time from the TCP connection to the greeting (s).
-    :param prompt_s: a longer time shows that the server was blocked (s).
     """
     known = stored.request is not Request.NONE or sent_s is not None
     if not known:
@@ -132,7 +133,7 @@ def remember(
         return stored
     if before.request is Request.UNANSWERED:
         return before
-    unanswered = seen is Seen.GREETING and (sent_s is not None or waited_s >= prompt_s)
+    unanswered = seen is Seen.GREETING and (sent_s is not None or waited_s >= _PROMPT_S)
     return Remembered(Request.UNANSWERED if unanswered else Request.NONE, time_s)
 
 

@@ -55,7 +55,7 @@ def make_parser() -> Parser:
     parser = Parser(
         prog='demo', description='Watch rigid bodies stream from Motive through the node.')
     parser.add_argument(
-        '--server', metavar='HOST[:PORT]', type=lambda text: server_address(text, 0),
+        '--server', metavar='HOST[:PORT]', type=server_address,
         help='a real Motive in place of the simulated one')
     parser.add_argument(
         '--protocol', choices=tuple(SOURCES), default='',

@@ -4,7 +4,6 @@
 
 import argparse
 from collections.abc import Sequence
-import functools
 from pathlib import Path
 import shutil
 import sys
@@ -57,7 +56,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument('--capture', action='store_true',
                         help='as --raw for 60 s (--seconds), with names and addresses replaced: a '
                         'file to send with an issue')
-    parser.add_argument('--server', type=functools.partial(server_address, port_without=0),
+    parser.add_argument('--server', type=server_address,
                         default=None, metavar='HOST[:PORT]',
                         help='server for --raw and --capture; default 127.0.0.1')
     parser.add_argument('--protocol', choices=tuple(SOURCES), default=None,
