@@ -143,7 +143,8 @@ def facts(version='4.1', multicast=True, counters=None, ended='', unused=False, 
         'poses': 0, 'bodies': (), 'listened_s': 2.0 if version else 0.0, **changes})
     probed.by, probed.unused = 'natnet', unused
     probed.stream.link = LinkStatus(known=ServerFacts(
-        name='Motive', stated_version=version, multicast=multicast, group='239.255.42.99',
+        name='Motive', stated_version=version, multicast=multicast,
+        group='239.255.42.99' if multicast else '',
         data_port=1511, round_trip_s=9e-4))
     probed.tried = {'natnet': Tried(
         True, ClientConfig(), NatNetConfig(), probed.stream, None, NatNetSurroundings(*around))}

@@ -12,6 +12,7 @@ from optitrack_vrpn.drivers.config import LinkConfig
 from optitrack_vrpn.drivers.driver import (
     Connected, Deliver, Finish, Join, NEVER_NS, Send, SendTimed)
 from optitrack_vrpn.drivers.frames import Frame, RoundTrip
+from optitrack_vrpn.drivers.link_rules import first, SILENCE, SilenceFacts
 from optitrack_vrpn.drivers.natnet import codec
 from optitrack_vrpn.drivers.natnet.definitions import encode_definitions
 from optitrack_vrpn.drivers.natnet.driver import FIRST_ECHOES, NatNetDriver
@@ -258,9 +259,11 @@ def test_silence_without_a_frame_names_the_way_that_frames_should_come():
         driver.feed('natnet/udp', codec.encode_server_info(
             MOTIVE._replace(multicast=multicast, group='239.1.2.3' if multicast else '')), 0)
         assert bool(of_kind(taken(driver), Join)) is multicast
-        assert text in driver.describe_silence('no pose')
-        driver.feed('natnet/udp', frame(1), 0)
-        assert driver.describe_silence('no pose') == 'no pose'
+        facts = SilenceFacts(1.0, False, '192.0.2.1', '192.0.2.2', driver.known.data_port,
+                             driver.known.group)
+        assert text in first(SILENCE, facts).line
+        assert first(SILENCE, facts._replace(framed=True)).code == 'no pose yet'
+        assert first(SILENCE, facts._replace(framed=True, posed=True)).code == 'silent'
 
 
 # -- both, at random ------------------------------------------------------------------------------

@@ -9,10 +9,12 @@ from optitrack_vrpn.core.findings import Case, find, Finding, merge, Rule, Span
 from optitrack_vrpn.core.severity import INFO, WARN
 from optitrack_vrpn.core.stats import Intervals
 from optitrack_vrpn.drivers.frames import Body, Frame
+from optitrack_vrpn.drivers.link_rules import CHOICE, SILENCE
 from optitrack_vrpn.stream.bodies.states import BodyStatus, State
 from optitrack_vrpn.takes.assess.rules import NO_FAULT, TAKE_RULES
 from optitrack_vrpn.takes.dashboard.page_rules import PAGE_RULES
 from optitrack_vrpn.takes.evaluate.evaluation_rules import EVALUATION_RULES, GOOD_ESTIMATE
+from optitrack_vrpn.telling.doctor.checks import DOCTOR_RULES
 from optitrack_vrpn.telling.facts import (
     BodyFacts, facts_of_body, RateFacts, StreamFacts, Twins)
 from optitrack_vrpn.telling.rules import BY_CODE, of_check, of_entry, RULES, TWO_PARENTS
@@ -21,7 +23,8 @@ import pytest
 
 #: All rows, of all kinds of facts.
 EVERY = [
-    *RULES, TWO_PARENTS, *TAKE_RULES, NO_FAULT, *EVALUATION_RULES, GOOD_ESTIMATE, *PAGE_RULES]
+    *RULES, *SILENCE, *CHOICE, *DOCTOR_RULES, TWO_PARENTS, *TAKE_RULES, NO_FAULT,
+    *EVALUATION_RULES, GOOD_ESTIMATE, *PAGE_RULES]
 
 
 def seen(name, state=State.TRACKED, **intervals):

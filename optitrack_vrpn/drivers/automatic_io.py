@@ -11,7 +11,7 @@ from typing import Callable, Optional
 
 from optitrack_vrpn.core.errors import TransportError
 from optitrack_vrpn.core.events import Event
-from optitrack_vrpn.core.severity import ERROR, INFO, Severity, WARN
+from optitrack_vrpn.core.severity import ERROR, INFO, Severity
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.drivers.choice import Patience, SourceChoice
 from optitrack_vrpn.drivers.client_io import report_change
@@ -19,6 +19,7 @@ from optitrack_vrpn.drivers.config import ClientConfig
 from optitrack_vrpn.drivers.driver import LinkStatus, Sink, Source, tap_of
 from optitrack_vrpn.drivers.frames import Item, RoundTrip
 from optitrack_vrpn.drivers.link import link_event, LinkState
+from optitrack_vrpn.drivers.link_rules import CHOICE, ChoiceFacts, first
 from optitrack_vrpn.drivers.table import (
     AUTO, client_of, protocols_of, RecordingSource, SourceOptions, SOURCES, title)
 from optitrack_vrpn.stream.clock.hostclock_io import HostClock
@@ -142,10 +143,8 @@ class AutomaticSource:
         return None
 
     def _cannot(self, what: str) -> None:
-        used = title(self._choice.chosen or self._of[0])
-        self._message(
-            f'cannot {what} a recording in Motive: {used} is used, which has no such command',
-            ERROR)
+        self._say(ChoiceFacts(title(self._choice.chosen or self._of[0]), title(self._of[0]),
+                              recording=what))
 
     # -- from the clients' threads -------------------------------------------------------------
 
@@ -190,18 +189,9 @@ class AutomaticSource:
             self._cannot('start')
         self._asked = False
         chosen, best = gate.protocol, self._of[0]
-        merit = SOURCES[best].merit
-        if chosen == best:
-            adds = f', with {merit}' if merit else ''
-            self._message(f'{title(best)} is used: it streams bodies{adds}', INFO)
-        else:
-            other = self._gates.get(best)
-            reason = other.last.text if other is not None and other.last is not None else (
-                'not started')
-            self._message((
-                f'{title(chosen)} is used: it streams poses, {title(best)} does not: {reason}. '
-                f'{title(chosen)} lacks {merit or "what it adds"}: enable {title(best)} at the '
-                'server and start this node again'), WARN)
+        other = self._gates.get(best)
+        why = other.last.text if other is not None and other.last is not None else 'not started'
+        self._say(ChoiceFacts(title(chosen), title(best), SOURCES[best].merit, why))
         # The sink has not received the link state of this connection yet.
         report_change(self.sink, link_event(
             INFO, f'connected by {chosen}', LinkState.CONNECTED))
@@ -223,9 +213,7 @@ class AutomaticSource:
                     self._launch(protocol)
                 if ended:
                     give_up_s = self._choice.patience.give_up_ns / NS_PER_S
-                    self._message((
-                        f'{chosen} has had no pose for {give_up_s:g} s: all protocols are tried '
-                        'again'), WARN)
+                    self._say(ChoiceFacts(title(chosen), title(self._of[0]), ended_s=give_up_s))
                     self._end(self._of)
                     with self._lock:
                         self._choice.restart(now_ns)
@@ -260,6 +248,10 @@ class AutomaticSource:
                     gate.passes = False
             if gate is not None and gate.source is not None:
                 gate.source.stop()
+
+    def _say(self, facts: ChoiceFacts) -> None:
+        found = first(CHOICE, facts)
+        self._message(found.line if found.remedy else found.text, found.severity)
 
     def _message(self, text: str, severity: Severity) -> None:
         used = self._gates.get(self._choice.chosen)

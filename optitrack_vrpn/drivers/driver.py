@@ -96,8 +96,9 @@ class ServerFacts:
     :ivar name: the name of its program.
     :ivar stated_version: the version of the protocol that it states; '' before an answer.
     :ivar remark: peculiarity of the version, or ''.
-    :ivar multicast: whether it sends frames by multicast, where it states that; ``group``: to
-        which; ``data_port``: from or to which port.
+    :ivar multicast: whether frames come by multicast; None before it is known.
+    :ivar group: the group of multicast frames; '' for unicast.
+    :ivar data_port: the port from or to which frames are sent, where they have one of their own.
     :ivar up_axis: the up axis that it states; '' for none.
     :ivar round_trip_s: the shortest round trip (s); NaN without one.
     :ivar unit_mm: its unit of length (mm).
@@ -297,9 +298,6 @@ class ProtocolDriver(Protocol):
         :raises RemoteProtocolError: if the peer does not speak the protocol, after the items
             before the fault have been passed on.
         """
-
-    def describe_silence(self, text: str) -> str:
-        """Describe a connection without a pose; ``text`` is what is true of any protocol."""
 
     def give_up(self, reason: str) -> str:
         """Take note that the loop connects again, since no pose comes; return the reason."""

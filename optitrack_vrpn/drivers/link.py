@@ -12,9 +12,10 @@ import enum
 from typing import Callable, Optional
 
 from optitrack_vrpn.core.events import Event
-from optitrack_vrpn.core.severity import INFO, Severity, WARN
+from optitrack_vrpn.core.severity import INFO, Severity
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.drivers.config import LinkConfig
+from optitrack_vrpn.drivers.link_rules import first, SILENCE, SilenceFacts
 
 #: Chosen: wait until the next check where a deadline has passed (s); poll() counts in ms.
 _PASSED_S = 0.001
@@ -167,25 +168,21 @@ class Link:
             not self._reading_first and self.next_check_s(now_ns) <= _PASSED_S and bool(unread()))
         return not self._reading_first
 
-    def check(self, now_ns: int) -> Optional[Event]:
+    def check(
+        self, now_ns: int, facts: Callable[[], SilenceFacts] = lambda: SilenceFacts(0.0),
+    ) -> Optional[Event]:
         """
         Check whether no pose has arrived for ``silent_after_s``, or since the handshake.
 
+        :param facts: returns what is known of the connection.
         :returns: a change to SILENT, or None.
         """
         deadline_ns = self._silent_at_ns()
         if deadline_ns is None or now_ns < deadline_ns:
             return None
-        limit = f'{self.config.silent_after_s:g} s'
-        if self._last_pose_ns is None:
-            return self.to(
-                LinkState.SILENT,
-                f'no pose within {limit} of the connection: check that Motive is live, that a '
-                'rigid body is ticked for streaming, and that the cameras see it', now_ns, WARN)
-        return self.to(
-            LinkState.SILENT,
-            f'no pose for {limit}: check the network cables, whether Motive is paused or in edit '
-            'mode, and whether the cameras see a body', now_ns, WARN)
+        found = first(SILENCE, facts()._replace(
+            limit_s=self.config.silent_after_s, posed=self._last_pose_ns is not None))
+        return self.to(LinkState.SILENT, found.line, now_ns, found.severity)
 
     def _silent_at_ns(self) -> Optional[float]:
         """Return when silence is reported unless a pose arrives; None if it is not."""

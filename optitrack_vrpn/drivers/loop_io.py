@@ -20,6 +20,7 @@ from optitrack_vrpn.drivers.driver import (
     tap_of)
 from optitrack_vrpn.drivers.frames import Frame, Item
 from optitrack_vrpn.drivers.link import Link, LinkState
+from optitrack_vrpn.drivers.link_rules import SilenceFacts
 from optitrack_vrpn.drivers.sockets_io import (
     ANCILLARY_SIZE, arrival_time_ns, ask_for_stamps, multicast_socket, reset_on_close,
     unread)
@@ -219,15 +220,18 @@ class Conversation:
         if not link.due(now_ns, self._unread):
             self._next_check_ns = 0
             return None
-        silent = link.check(now_ns)
-        if silent is not None:
-            text = driver.describe_silence(silent.text)
-            link.to(LinkState.SILENT, text, now_ns)
-            self._report(silent._replace(text=text))
+        self._report(link.check(now_ns, self._silence))
         self._next_check_ns = min(
             driver.next_due_ns, now_ns + int(link.next_check_s(now_ns) * NS_PER_S))
         reason = link.must_reconnect(now_ns)
         return driver.give_up(reason) if reason is not None else None
+
+    def _silence(self) -> SilenceFacts:
+        """Return what is known of a connection without a pose."""
+        counters, known = self.counters(), self.driver.known
+        return SilenceFacts(
+            0.0, False, self._server_ip, self._local, known.data_port, known.group,
+            counters.get('messages', 0) + counters.get('malformed', 0) > 0)
 
     def _unread(self) -> bool:
         for channel in self._channels:

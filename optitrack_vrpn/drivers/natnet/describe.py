@@ -42,23 +42,6 @@ def connected(
         f'NatNet {info.version[0]}.{info.version[1]}, frames by {how}; no bodies yet')
 
 
-def no_frame(server: str, local: str, joined: Optional[tuple[str, int]], port: int) -> str:
-    """
-    Describe a server that answers and sends no frame.
-
-    :param joined: as for ``connected``.
-    :param port: the server's port of unicast frames.
-    """
-    if joined is not None:
-        return (f'{server} answers, but no frame arrives by multicast {joined[0]} port '
-                f'{joined[1]} on {local}: set interface to the network card that Motive streams '
-                'to (its Local Interface), and check that streaming is on and that the switch '
-                'passes multicast')
-    return (f'{server} answers, but no frame arrives by unicast at {local}: check that streaming '
-            'is on in Motive, and that no firewall or NAT (Docker, WSL2) here drops UDP from port '
-            f'{port} of {server}')
-
-
 def older(version: Version) -> str:
     """Describe a version that is too old."""
     return (f'the server speaks NatNet {version[0]}.{version[1]}; at least '

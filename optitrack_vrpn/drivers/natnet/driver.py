@@ -101,8 +101,6 @@ class NatNetDriver:
         self._count = NatNetCounters()
         self._commands = Commands()
         self._translator = Translator(0)
-        #: Group and port of multicast frames; None for unicast.
-        self._joined: Optional[tuple[str, int]] = None
         self._data_port = DATA_PORT
         #: Whether the server sends unicast to this client and needs keep-alives.
         self._keep_alive = True
@@ -233,12 +231,6 @@ class NatNetDriver:
             self._send(codec.encode_message(MessageId.DISCONNECT))
 
     # -- silence -------------------------------------------------------------------------------
-    def describe_silence(self, text: str) -> str:
-        """Describe a connection without a pose; one without a frame has reasons of its own."""
-        if self._count.messages + self._count.malformed:
-            return text
-        return describe.no_frame(self._server[0], self._local, self._joined, self._data_port)
-
     def give_up(self, reason: str) -> str:
         """Return why the loop connects again."""
         return reason
@@ -473,13 +465,15 @@ class NatNetDriver:
         self._keep_alive = not multicast or info.version < (3, 0)
         group = config.group or info.group or MULTICAST_GROUP
         self._data_port = config.data_port or info.data_port or DATA_PORT
-        if multicast:
-            self._joined = group, self._data_port
-            self.actions.append(Join(*self._joined))
+        known, joined = self.known, (group, self._data_port) if multicast else None
+        known.multicast, known.group, known.data_port = (
+            multicast, group if multicast else '', self._data_port)
+        if joined is not None:
+            self.actions.append(Join(*joined))
         self._translator = Translator(info.frequency)
         self._ready_ns = now_ns + (_CLOCK_WAIT_NS if info.frequency else 0)
         self.actions.append(Connected(
-            describe.connected(info, self._server[0], self._local, self._joined),
+            describe.connected(info, self._server[0], self._local, joined),
             f'natnet {"multicast" if multicast else "unicast"}'))
         self._watch.greeting(config, info)
         if info.version > NEWEST:

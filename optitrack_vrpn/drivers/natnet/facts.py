@@ -82,8 +82,6 @@ class ServerWatch:
         """Note what the server states; compare it with settings of the transport, from 3.0 on."""
         known = self.known
         known.name, known.stated_version = info.name, '.'.join(map(str, info.version))
-        known.multicast, known.group, known.data_port = (
-            info.multicast, info.group, info.data_port)
         pairs = [('transport', config.transport, 'multicast' if info.multicast else 'unicast')]
         if info.multicast:
             pairs += [('group', config.group, info.group),

@@ -196,10 +196,6 @@ class VrpnDriver:
 
     # -- silence -------------------------------------------------------------------------------
 
-    def describe_silence(self, text: str) -> str:
-        """Describe a connection without a pose."""
-        return text
-
     def give_up(self, reason: str) -> str:
         """
         Take note that the loop connects again, since no pose comes.

@@ -5,12 +5,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 import math
 from typing import Final
 
 from optitrack_vrpn.core.findings import Case, Rule
 from optitrack_vrpn.core.names import counted
 from optitrack_vrpn.core.severity import ERROR, INFO, WARN
+from optitrack_vrpn.drivers.link_rules import SILENCE
 from optitrack_vrpn.drivers.natnet.messages import DATA_PORT, NEWEST, OLDEST
 from optitrack_vrpn.drivers.natnet.probe_io import NatNetSurroundings
 from optitrack_vrpn.telling.doctor.results import ProbeResults, Tried
@@ -44,12 +46,13 @@ def _natnet(met: Callable[[ProbeResults, Tried], object]) -> Condition:
         stream, around = one.stream, _around(one)
         known, counters = stream.link.known, stream.counters
         yield Case((), {
-            'address': probed.place.address, 'local': probed.place.local,
+            'address': probed.place.address, 'server': probed.place.address,
+            'local': probed.place.local,
             'card': probed.place.card or probed.place.local, 'port': one.settings.port,
             'data_port': known.data_port or DATA_PORT, 'other_card': around.card,
             'source': around.source, 'name': known.name, 'version': known.stated_version,
             'how': f'multicast to {known.group}' if known.multicast else 'unicast',
-            'group': known.group or 'the group', 'ended': stream.ended and f': {stream.ended}',
+            'group': known.group,
             'frames': counted(_frames(one), 'frame'), 'echoes': counters.get('echoes', 0),
             'malformed': counted(counters.get('malformed', 0), 'datagram'),
             'trip': f'round trip {1e3 * known.round_trip_s:.3f} ms at best of '
@@ -58,6 +61,14 @@ def _natnet(met: Callable[[ProbeResults, Tried], object]) -> Condition:
     return when
 
 
+def _frameless(*, multicast: bool) -> Condition:
+    """Make the condition of a server that answers and whose frames do not arrive."""
+    return _natnet(lambda probed, one: not _frames(one) and (
+        bool(one.stream.link.known.group) is multicast))
+
+
+#: The sentences of the log.
+_NO_MULTICAST, _NO_UNICAST, *_ = SILENCE
 #: All rows of this file.
 NATNET_RULES: Final[tuple[DoctorRule, ...]] = (
     *of_protocol(
@@ -102,23 +113,8 @@ NATNET_RULES: Final[tuple[DoctorRule, ...]] = (
             lambda probed, one: not _frames(one) and _around(one).card),
              'no frame on {local}, but frames on {other_card}',
              'the group is joined on the wrong network card: set interface: {other_card}'),
-        Rule('behind NAT', ERROR, _natnet(
-            lambda probed, one: not _frames(one) and one.stream.link.known.multicast is False
-            and one.stream.counters.get('echoes')),
-             'the server answers echo requests, but none of its frames arrives by unicast',
-             'is streaming (Broadcast Frame Data) on in Motive? If so, a NAT or firewall drops '
-             'UDP from port {data_port} of the Motive PC: start a container with --network host, '
-             'set WSL2 to mirrored networking, or admit that port'),
-        Rule('no unicast', ERROR, _natnet(
-            lambda probed, one: not _frames(one) and one.stream.link.known.multicast is False),
-             'the server answers, but sends no frame{ended}',
-             'is streaming (Broadcast Frame Data) on in Motive, and is it not paused? Are jumbo '
-             'frames off on the network card of the Motive PC (MTU as here)?'),
-        Rule('no frame', ERROR, _natnet(lambda probed, one: not _frames(one)),
-             'the server answers, but sends no frame{ended}',
-             'is streaming (Broadcast Frame Data) on in Motive, and is it not paused? Are jumbo '
-             'frames off on the network card of the Motive PC (MTU as here)? By multicast, does '
-             'a firewall or switch drop {group}?'),
+        replace(_NO_MULTICAST.by(_frameless(multicast=True)), severity=ERROR),
+        replace(_NO_UNICAST.by(_frameless(multicast=False)), severity=ERROR),
         Rule('no names', ERROR, _natnet(lambda probed, one: one.stream.counters.get('unnamed')),
              '{frames}, but the names of their bodies do not arrive',
              'does the network drop large datagrams? Are jumbo frames off on the network card of '

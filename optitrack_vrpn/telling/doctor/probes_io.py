@@ -20,16 +20,13 @@ from optitrack_vrpn.drivers.sockets_io import card_of, local_address, Lookup, Wa
 from optitrack_vrpn.drivers.table import (
     AUTO, check_server, load, own_settings, protocols_of, SOURCES)
 from optitrack_vrpn.stream.clock.hostclock_io import HostClock
-from optitrack_vrpn.telling.doctor.results import ProbeResults, WatchedStream
+from optitrack_vrpn.telling.doctor.results import FIRST_POSE_S, ProbeResults, WatchedStream
 from optitrack_vrpn.telling.doctor.watch import Watch
 
 #: Chosen: limits of stored addresses of the server, and of warnings of the client.
 _MOST_ADDRESSES, _MOST_MESSAGES = 8, 5
 #: Chosen: period (s) of the checks for silent bodies and for the end, half that of the node.
 _TICK_S = 0.05
-#: Chosen: longest wait from the connection to the first pose (s), two frames of the slowest
-#: supported sender (1 Hz).
-FIRST_POSE_S = 2.0
 #: Waits of a client until it reports a failure: for a connect-back, for TCP, for the greeting.
 _MOST_ATTEMPTS = 3
 

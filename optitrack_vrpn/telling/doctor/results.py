@@ -21,6 +21,10 @@ from optitrack_vrpn.drivers.table import (
 from optitrack_vrpn.node.graph.processes import DISCOVERY_VARIABLES, LocalProcess
 from optitrack_vrpn.telling.facts import RateFacts, StreamFacts
 
+#: Chosen: longest wait from the connection to the first pose (s), two frames of the slowest
+#: supported sender (1 Hz).
+FIRST_POSE_S = 2.0
+
 
 class Lift(NamedTuple):
     """The largest displacement of one body while the user lifted it, in the sender's axes (m)."""

@@ -31,10 +31,6 @@ Condition = Callable[[ProbeResults], Iterable[Case]]
 #: An address that no computer of the local network has, and the remedy.
 UNUSED = ('no computer in the network of {card} has the address {address}',
           'is the Motive PC on, is its cable in, and is this its address?')
-#: A server that is connected and sends no pose, and the usual remedy.
-NO_POSE = ('no pose within 2 s of the connection',
-           'check that Motive is live, not paused or in edit mode, that a rigid body is ticked '
-           'for streaming, and that the cameras see it')
 _AGAIN = 'run with --lift again and lift one body straight up by half a metre, in view'
 
 

@@ -13,12 +13,13 @@ from optitrack_vrpn.core.findings import Case, Rule
 from optitrack_vrpn.core.names import counted
 from optitrack_vrpn.core.severity import ERROR, INFO, WARN
 from optitrack_vrpn.drivers.driver import Attempt, Outcome
+from optitrack_vrpn.drivers.link_rules import SILENCE
 from optitrack_vrpn.drivers.probing import Place
 from optitrack_vrpn.drivers.vrpn.codec import CONTROL_SENDER
 from optitrack_vrpn.drivers.vrpn.probe_io import VrpnSurroundings
-from optitrack_vrpn.telling.doctor.results import ProbeResults, WatchedStream
+from optitrack_vrpn.telling.doctor.results import FIRST_POSE_S, ProbeResults, WatchedStream
 from optitrack_vrpn.telling.doctor.rules import (
-    Condition, DoctorRule, NO_POSE, of_protocol, other_protocol, silent, skip, split, UNUSED)
+    Condition, DoctorRule, of_protocol, other_protocol, silent, skip, split, UNUSED)
 
 #: For a server on this machine: no firewall or NAT is involved.
 _HANGS = (
@@ -29,6 +30,8 @@ _BARRIERS = {
            'mirrored',
     'ufw': 'ufw is enabled here', 'firewalld': 'firewalld is active here'}
 _CREATE = 'create a rigid body in Motive and tick it for streaming; VRPN sends nothing else'
+#: The sentence of the log, and its remedy.
+_SILENT, _LOOK = next((rule.text, rule.remedy) for rule in SILENCE if rule.code == 'no pose yet')
 _PORT = "give the port of VRPN in Motive's streaming settings"
 
 
@@ -78,8 +81,8 @@ class _VrpnFacts(NamedTuple):
         place, peers = self.place, self.stream.link.refused
         return {
             'address': place.address, 'local': place.local, 'port': self.port,
-            'card': place.card or place.local, 'peers': ', '.join(sorted(peers)),
-            'version': self.version, 'ended': self.stream.ended,
+            'limit_s': FIRST_POSE_S, 'card': place.card or place.local,
+            'peers': ', '.join(sorted(peers)), 'version': self.version, 'ended': self.stream.ended,
             'remark': self.stream.link.known.remark and f' ({self.stream.link.known.remark})',
             'udp_ms': self.udp.took_s * 1e3 if self.udp else 0.0,
             'tcp_ms': self.tcp.took_s * 1e3 if self.tcp else 0.0,
@@ -230,24 +233,24 @@ VRPN_RULES: Final[tuple[DoctorRule, ...]] = (
         Rule('senders', INFO, _vrpn(lambda facts: True), '{senders}', '')),
     *silent(
         'vrpn', Rule('ended', ERROR, _vrpn(lambda facts: facts.stream.ended),
-                     NO_POSE[0] + ': {ended}',
+                     _SILENT + ': {ended}',
                      'check the messages of Motive, or of the program on that port'),
         Rule('no names', ERROR, _vrpn(lambda facts: not facts.stream.link.known.senders),
-             NO_POSE[0] + ', nor the names that each VRPN server sends after its greeting',
+             _SILENT + ', nor the names that each VRPN server sends after its greeting',
              'the network drops large packets: is a VPN, a tunnel or an overlay network of '
              'containers on the way? Try a smaller MTU here: sudo ip link set {card} mtu 1280'),
         Rule('hangs', ERROR, _vrpn(lambda facts: facts.place.loopback and facts.by_tcp
                                    and facts.by_tcp.poses),
-             NO_POSE[0] + ' by UDP, but {poses} arrived by TCP', 'the server hangs, or sends its '
+             _SILENT + ' by UDP, but {poses} arrived by TCP', 'the server hangs, or sends its '
              'datagrams elsewhere: start it again, or set connection: tcp'),
         Rule('datagrams dropped', ERROR, _vrpn(
             lambda facts: facts.by_tcp and facts.by_tcp.poses),
-             NO_POSE[0] + ' by UDP, but {poses} arrived by TCP', 'a firewall drops the datagrams: '
+             _SILENT + ' by UDP, but {poses} arrived by TCP', 'a firewall drops the datagrams: '
              'admit inbound UDP from {address} (sudo ufw allow from {address}), or set '
              'connection: tcp'),
         Rule('other messages', ERROR, _vrpn(
             lambda facts: facts.stream.counters.get('datagrams')),
-             NO_POSE[0] + ', only messages of another kind', 'is that Motive? Other VRPN servers '
+             _SILENT + ', only messages of another kind', 'is that Motive? Other VRPN servers '
              'send messages that this package ignores'),
-        Rule('no body', ERROR, _vrpn(lambda facts: not facts.senders), NO_POSE[0], _CREATE),
-        Rule('no pose yet', ERROR, _vrpn(lambda facts: True), *NO_POSE)))
+        Rule('no body', ERROR, _vrpn(lambda facts: not facts.senders), _SILENT, _CREATE),
+        Rule('no pose yet', ERROR, _vrpn(lambda facts: True), _SILENT, _LOOK)))
