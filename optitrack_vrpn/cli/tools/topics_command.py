@@ -2,10 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """List topics or print the messages of one, without ROS 2's own tools."""
 
+import itertools
+import time
 from typing import Any, Optional, Sequence
 
 from optitrack_vrpn.cli.arguments import duration, Parser, whole
 from optitrack_vrpn.cli.command_io import command, loading
+import yaml
 
 #: Elements of a long array that are shown: a covariance of 6 x 6 whole.
 _MOST = 36
@@ -28,46 +31,36 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     """Run the tool."""
     arguments, _ = make_parser().parse(argv)
     with loading('topics'):
-        from optitrack_vrpn.cli.tools.topics_ros import TopicReader
-    with TopicReader() as reader:
+        from optitrack_vrpn.cli.tools.topics_ros import read
+        from optitrack_vrpn.node.base.tool_node import ToolNode
+    with ToolNode('optitrack_vrpn_topics', start_parameter_services=False,
+                  enable_rosout=False) as tool:
         if arguments.topic:
-            topic = '/' + arguments.topic.lstrip('/')
-            reader.read(topic, arguments.count, arguments.wait or 10.0, show)
+            messages = read(tool, '/' + arguments.topic.lstrip('/'), arguments.wait or 10.0)
+            for message in itertools.islice(messages, arguments.count):
+                print(f'{as_yaml(message)}---', flush=True)
             return 0
-        for info in reader.list(arguments.wait or 1.0):
-            print(f'{info.name}  {", ".join(info.kinds)}  '
-                  f'{info.publishers} publishers, {info.subscriptions} subscriptions')
+        time.sleep(arguments.wait or 1.0)
+        for name, kinds in sorted(tool.node.get_topic_names_and_types()):
+            print(f'{name}  {", ".join(kinds)}  {tool.node.count_publishers(name)} publishers, '
+                  f'{tool.node.count_subscribers(name)} subscriptions')
     return 0
 
 
-def show(message: Any) -> None:
-    """Print a message and a line after it."""
-    print('\n'.join([*lines_of(message), '---']), flush=True)
+def as_yaml(message: Any) -> str:
+    """Write a ROS message as YAML; long arrays are cut."""
+    text: str = yaml.safe_dump(
+        _plain(message), sort_keys=False, default_flow_style=None, width=1000)
+    return text
 
 
-def lines_of(value: Any, indent: int = 0) -> list[str]:
-    """Format a ROS message as lines of YAML, indented by so many spaces."""
-    lines: list[str] = []
-    for name in value.get_fields_and_field_types():
-        lines += _field(name, getattr(value, name), ' ' * indent)
-    return lines
-
-
-def _field(name: str, value: Any, space: str) -> list[str]:
+def _plain(value: Any) -> Any:
     if hasattr(value, 'get_fields_and_field_types'):
-        return [f'{space}{name}:', *lines_of(value, len(space) + 2)]
-    if isinstance(value, str):
-        return [f'{space}{name}: {value!r}']
-    if not hasattr(value, '__len__'):
-        return [f'{space}{name}: {value}']
-    items = list(value)
-    more = [f'{space}# and {len(items) - _MOST} more'] if len(items) > _MOST else []
-    if items and hasattr(items[0], 'get_fields_and_field_types'):
-        lines = [f'{space}{name}:']
-        for item in items[:_MOST]:
-            first, *rest = lines_of(item, len(space) + 2)
-            lines += [f'{space}- {first.strip()}', *rest]
-        return lines + more
-    shown = ', '.join(repr(item) if isinstance(item, str) else str(item)
-                      for item in items[:_MOST])
-    return [f'{space}{name}: [{shown}]', *more]
+        return {name: _plain(getattr(value, name)) for name in value.get_fields_and_field_types()}
+    if isinstance(value, bytes):    # an octet
+        return value[0]
+    if isinstance(value, str) or not hasattr(value, '__len__'):
+        return value
+    items = list(value[:_MOST].tolist() if hasattr(value, 'tolist') else value[:_MOST])
+    more = [f'... {len(value) - _MOST} more'] if len(value) > _MOST else []
+    return [*map(_plain, items), *more]
