@@ -299,8 +299,8 @@ def run(seeds, starved=False):
 
 @pytest.mark.computes
 def test_wrong_attitudes_and_turns_out_of_sight():
-    wrong, _ = run(range(examples(5000)))
-    assert wrong > 20 * examples(5000)
+    wrong, _ = run(range(examples(3000)))
+    assert wrong > 20 * examples(3000)
 
 
 @pytest.mark.computes

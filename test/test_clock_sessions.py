@@ -55,7 +55,7 @@ def test_nothing_arrives_before_it_is_sent():
 @pytest.mark.timeout(300)
 def test_a_short_bench_prints_its_tables():
     done = subprocess.run(
-        [sys.executable, str(BENCH / 'clock.py'), '--seconds', '30', '--only', 'wired 240',
+        [sys.executable, str(BENCH / 'clock.py'), '--seconds', '20', '--only', 'wired 240',
          '--sessions', '1'],
         capture_output=True, text=True, timeout=200, env=dict(os.environ))
     assert done.returncode == 0, done.stderr

@@ -145,7 +145,7 @@ def test_in_any_order_of_faults_nothing_looks_live_that_is_not_and_no_page_is_di
                     world.step()
                     await asyncio.sleep(0.05)
 
-            for step in range(40):
+            for step in range(25):
                 await publish(draw.uniform(0.1, 0.8))
                 world.change(draw)
                 others.append(asyncio.ensure_future(disturb(session, served, draw)))
