@@ -123,5 +123,5 @@ def test_the_check_sees_whether_px4_fuses_the_poses(state, level):
     chosen = plan(PX4.settings)
     found = {one.check: one for one in findings(
         PX4.settings, chosen, VisionSource('/cf1/odom', 1, 'TRACKED', '/cf1/odom', 50.0),
-        Gate(chosen), LinkReport(True, '', 'peer', 0, {}), vehicle, True, PX4.asked_ns)}
+        Gate(chosen), LinkReport(True, '', 'peer', 0, {}), vehicle, PX4.asked_ns)}
     assert found['estimator'].severity is level

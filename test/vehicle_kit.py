@@ -68,9 +68,11 @@ class Together:
     def finding(self, check):
         """Return one finding of the check, whatever the source and the link."""
         chosen = plan(self.settings)
+        gate = Gate(chosen)
+        gate.active = True
         return next(one for one in findings(
             self.settings, chosen, VisionSource('/cf1/odom', 1, 'TRACKED', '/cf1/odom', 50.0),
-            Gate(chosen), LinkReport(True, '', 'peer', 0, {}), self.vehicle, True,
+            gate, LinkReport(True, '', 'peer', 0, {}), self.vehicle,
             self.now - START + 10**12)
             if one.check == check)
 

@@ -11,6 +11,7 @@ the link has its own thread (``link_io.py``).
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 import math
 import time
 from typing import Any, Optional, Sequence, Union
@@ -89,10 +90,7 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
     def _forget(self) -> None:
         """Set what is known of the body and its publishers to the initial state."""
         self._settings: Optional[BridgeSettings] = None
-        self._status = self._topic = self._problem = self._others = self._doubt = ''
-        self._inactive = ''
-        self._publisher_count = 0
-        self._rate_hz = 0.0
+        self._source = VisionSource()
         self._odometry_at = -math.inf
         self._compared_ns = -1
 
@@ -179,6 +177,7 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
             self._listeners.append(self.create_subscription(
                 kind, name.replace('{body}', settings.body), callback, qos))
         self._watched_topics = tuple(one.topic_name for one in self._listeners)
+        self._source.topics = ' or '.join(self._watched_topics[1:])
 
     def release(self) -> None:
         """Close the link and unsubscribe."""
@@ -200,16 +199,16 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
         report = StatusReport.of(message)
         if not self._status_binding.accept(report.session, time.monotonic_ns()):
             return
-        self._inactive = report.node if report.is_inactive else ''
+        self._source.inactive = report.node if report.is_inactive else ''
         state = report.values.get('state', '')
         gate.status(state, report.count('resets'), doubt_of(report.values))
         if self._output is not None and not gate.tracked:
             self._output.clear()
-        if state != self._status:
+        if state != self._source.status:
             severity = INFO if state == 'TRACKED' else WARN
             self._log(severity, f'the body is {state or "not followed any more"}',
                       ('status', state))
-        self._status = state or 'not followed'
+        self._source.status = state or 'not followed'
 
     def _take_odometry(self, message: Odometry, info: dict[str, Any]) -> None:
         twist = message.twist.twist
@@ -239,7 +238,7 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
                 gate.interrupt()
             return
         if begins is not None:
-            self._topic = topic
+            self._source.topic = topic
         gate.arm(guarded)
         use = gate.use(sample, begins, output.output(), time.time_ns(),
                        self._binding.changed)
@@ -263,15 +262,16 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
         problem, others = describe(self, self._binding.several, self._binding.bound)
         if self._guarded is not False and self._binding.differing:
             problem, others = OTHER_AXES, ''
-        if (problem, others) != (self._problem, self._others):
-            self._problem, self._others = problem, others
+        source = self._source
+        if (problem, others) != (source.problem, source.others):
+            source.problem, source.others = problem, others
             self._log(ERROR if problem else WARN if others else INFO, (
                 f'{problem}: no pose is sent; {WHICH_ADVICE}' if problem else
                 f'{others}; stop the others' if others else 'one node publishes the poses'),
                 ('one', problem, others))
         doubt = self._gate.doubt if self._gate is not None else ''
-        if doubt != self._doubt:
-            self._doubt = doubt
+        if doubt != source.doubt:
+            source.doubt = doubt
             self._log(ERROR if doubt else INFO, (
                 f'no pose is sent: {doubt}; {DOUBT_ADVICE}'
                 if doubt else 'the attitude of the body is followed again'), ('doubt', doubt))
@@ -285,13 +285,13 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
         now = time.monotonic()
         at, sent = self._sent_before
         gate = self._gate
-        self._rate_hz = (gate.sent - sent) / max(now - at, 1e-3)
+        self._source.rate_hz = (gate.sent - sent) / max(now - at, 1e-3)
         self._sent_before = (now, gate.sent)
-        self._publisher_count = max(
+        self._source.publishers = max(
             (self.count_publishers(topic) for topic in self._watched_topics[1:]), default=0)
         self._report_publishers()
         found = self.findings()
-        if self._rate_hz:
+        if self._source.rate_hz:
             self._sent_at = now
         elif gate.active and now - self._sent_at > self._idle_s:
             self._sent_at = math.inf        # one line for each such time
@@ -314,14 +314,10 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
         gate, chosen, output = self._gate, self._plan, self._output
         if self._settings is None or gate is None or chosen is None or output is None:
             return []
-        source = VisionSource(
-            self._topic, self._publisher_count, self._status,
-            ' or '.join(self._watched_topics[1:]), self._rate_hz, self._problem,
-            self._others, gate.doubt, self._inactive)
         with output.lock:
             return findings(
-                self._settings, chosen, source, gate, output.report(gate.age_ns or 0),
-                output.vehicle, gate.active, time.monotonic_ns())
+                self._settings, chosen, replace(self._source, doubt=gate.doubt), gate,
+                output.report(gate.age_ns or 0), output.vehicle, time.monotonic_ns())
 
     @property
     def armed(self) -> bool:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 import math
 from typing import Any, Callable, NamedTuple, Optional
 
@@ -32,9 +33,10 @@ WHICH_ADVICE = 'stop the wrong node, and start the right one if it has ended'
 _Row = tuple[object, Callable[..., CheckResult], str, str]
 
 
-class VisionSource(NamedTuple):
+@dataclass
+class VisionSource:
     """
-    Source of the samples.
+    What is known of the body and of the publishers of its samples.
 
     :ivar topic: topic of the samples in use, '' before the first.
     :ivar publishers: number of publishers of the pose or the odometry topic, whichever is larger.
@@ -47,11 +49,11 @@ class VisionSource(NamedTuple):
     :ivar rate_hz: samples sent in the last second (Hz).
     """
 
-    topic: str
-    publishers: int
-    status: str
-    topics: str
-    rate_hz: float
+    topic: str = ''
+    publishers: int = 0
+    status: str = ''
+    topics: str = ''
+    rate_hz: float = 0.0
     problem: str = ''
     others: str = ''
     doubt: str = ''
@@ -78,13 +80,12 @@ class LinkReport(NamedTuple):
 
 def findings(
     settings: BridgeSettings, plan: Plan, source: VisionSource, gate: Gate, link: LinkReport,
-    vehicle: Optional[Vehicle], active: bool, monotonic_ns: int,
+    vehicle: Optional[Vehicle], monotonic_ns: int,
 ) -> list[CheckResult]:
     """
     Return all findings.
 
     :param vehicle: None for transport dds, over which the autopilot cannot be queried.
-    :param active: whether the bridge is active.
     :returns: findings, each after those that it depends on.
     """
     found = [_input(source), _link(settings, link)]
@@ -98,7 +99,7 @@ def findings(
             *_origin(settings, plan, vehicle),
             _senders(vehicle, monotonic_ns), _estimator(settings, vehicle, monotonic_ns),
             _agreement(vehicle)]
-    return [*found, _sending(plan, source, gate, link, vehicle, active)]
+    return [*found, _sending(plan, source, gate, link, vehicle)]
 
 
 def _judge(check: str, values: Mapping[str, Any], good: str, *rows: _Row) -> CheckResult:
@@ -279,7 +280,6 @@ def _agreement(vehicle: Vehicle) -> CheckResult:
 
 def _sending(
     plan: Plan, source: VisionSource, gate: Gate, link: LinkReport, vehicle: Optional[Vehicle],
-    active: bool,
 ) -> CheckResult:
     wanted_hz = 1e9 / plan.period_ns
     values: dict[str, Any] = {
@@ -287,7 +287,7 @@ def _sending(
         'age_ms': round(link.age_ns / 1e6, 2), 'reset_counter': gate.reset_counter,
         'samples': gate.sent, 'messages': ', '.join(plan.messages),
         **{f'withheld_{reason.value}': count for reason, count in gate.withheld.items()}}
-    if not active:
+    if not gate.active:
         return skip('sending', 'the bridge is not active')._replace(values=values)
     alive = vehicle is not None and vehicle.link is VehicleLink.ALIVE
     stopped = not source.rate_hz

@@ -130,7 +130,7 @@ class AxisMapper:
         self._axes = [_Axis(row, unwrapper=Unwrapper() if row.unwrap else None)
                       for row in self.table.axes]
         lowpass = self.settings.lowpass
-        config = LowpassConfig(lowpass.cutoff_hz, lowpass.order, lowpass.compensate_delay)
+        config = LowpassConfig(lowpass.cutoff_hz, lowpass.order, compensate_delay=True)
         self._bodies = {
             body: _Body([axis for axis in self._axes if axis.row.body == body],
                         Lowpass(config) if config.cutoff_hz else None,

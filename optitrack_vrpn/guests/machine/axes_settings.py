@@ -35,13 +35,11 @@ BYTE_ORDERS = ('little', 'big')
 @checked
 @dataclass(frozen=True)
 class LowpassSettings:
-    """The low-pass of the poses, the same filter as in the main node."""
+    """The low-pass of the poses, as in the main node; stamps are corrected by its delay."""
 
     cutoff_hz: float = setting(0.0, unit='Hz', low=0.0, high=1000.0,
                                doc='cutoff of the Butterworth low-pass; 0: off')
     order: int = setting(5, low=1, high=10, doc='its order')
-    compensate_delay: bool = setting(
-        True, doc='subtract the delay of the filter from the stamps')
 
 
 @checked
