@@ -8,9 +8,6 @@ import subprocess
 import sys
 
 import numpy as np
-from optitrack_vrpn.guests.rgbd.demo_view import Comparison, line
-from optitrack_vrpn.guests.rgbd.geometry import pose_of
-from optitrack_vrpn.guests.rgbd.room import TRAJECTORIES
 import pytest
 
 pytest.importorskip('cv2')
@@ -56,35 +53,3 @@ def test_the_chain_finds_where_the_camera_is_on_the_body(tmp_path):
     np.testing.assert_allclose(
         [float(value) for value in place.groups()], (0.06, 0.02, 0.04),
         atol=1e-3 * error_mm + 0.001)
-
-
-def test_the_comparison_shows_the_drift_since_the_first_pair():
-    """Odometry in its own frame, with a known error at each pose."""
-    mount = pose_of((0.1, 0.2, 0.3), (0.5, -0.5, 0.5, -0.5))
-    odom_from_world = pose_of((3.0, -1.0, 0.5), (0.0, 0.0, 0.6, 0.8))
-    comparison = Comparison(mount)
-    poses = TRAJECTORIES['hand_held'].poses(np.arange(0, 4, 0.01))
-    rows = []
-    for number, pose in enumerate(poses):
-        comparison.add_mocap(number * 10_000_000, pose)
-        if number % 10 == 0:
-            estimate = odom_from_world @ pose @ mount
-            error = np.eye(4)
-            error[:3, 3] = estimate[:3, :3].T @ (0.0, 0.0, 0.0001 * number)
-            comparison.add_odometry(number * 10_000_000 + 1, estimate @ error)
-            rows.append(comparison.last)
-    assert len(rows) == 40
-    for number, row in enumerate(rows):
-        assert row.error_mm == pytest.approx(number, abs=1e-6)
-        assert row.seconds == pytest.approx(0.1 * number)
-    assert rows[-1].travelled == pytest.approx(np.linalg.norm(np.diff(
-        (poses @ mount)[:391:10, :3, 3], axis=0), axis=1).sum())
-    assert line(rows[-1]).split()[-1] == '39.0'
-
-
-def test_odometry_without_mocap_is_not_compared():
-    comparison = Comparison(np.eye(4))
-    comparison.add_odometry(5, np.eye(4))
-    comparison.add_mocap(100_000_000, np.eye(4))
-    comparison.add_odometry(50_000_000, np.eye(4))
-    assert comparison.last is None
