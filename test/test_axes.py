@@ -12,10 +12,11 @@ from optitrack_vrpn.core.rotation import angle_between, IDENTITY, normalised
 from optitrack_vrpn.core.settings.schema import build
 from optitrack_vrpn.guests.machine.axes_mapper import AxisMapper
 from optitrack_vrpn.guests.machine.axes_settings import (
-    AxesMapperSettings, AxisTable, FRAMES, LowpassSettings, motive_from_enu, pose_from_quantities,
+    AxesMapperSettings, AxisTable, FRAMES, motive_from_enu, pose_from_quantities,
     quantities_of, Unwrapper)
 from optitrack_vrpn.guests.machine.axes_teach import identify_axis, Recording, report
 from optitrack_vrpn.guests.machine.axis_bridge_io import Cycle, load_table, write_row
+from optitrack_vrpn.stream.motion.lowpass import LowpassConfig
 import pytest
 from scipy.spatial.transform import Rotation
 
@@ -259,7 +260,7 @@ def test_the_lowpass_is_that_of_the_main_node():
     from scipy import signal
     rng = random.Random(1)
     noise = [rng.gauss(0, 1e-3) for _ in range(3000)]
-    axes = mapper(lowpass=LowpassSettings(cutoff_hz=5.0))
+    axes = mapper(lowpass=LowpassConfig(cutoff_hz=5.0))
     out = []
     for k, value in enumerate(noise):
         show(axes, 'b', 10 * k, (0, 0, value))
@@ -270,7 +271,7 @@ def test_the_lowpass_is_that_of_the_main_node():
 
 def test_the_delay_of_the_lowpass_is_taken_off_the_stamp():
     """At constant speed the value is where the body was at the stamp."""
-    axes = mapper(lowpass=LowpassSettings(cutoff_hz=5.0))
+    axes = mapper(lowpass=LowpassConfig(cutoff_hz=5.0))
     for t in range(0, 3000, 10):
         show(axes, 'b', t, (0, 0, t * 1e-3))
     sample = axes.sample(2990 * MS)

@@ -50,6 +50,7 @@ SETTINGS: dict[str, str] = {
         ('file', 'folder pcd pattern'), ('camera', 'width height fx fy cx cy rate_hz'),
         ('sensor', 'baseline focal disparity_noise disparity_step near far image_noise'))
         for name in names.split()},
+    'mapper.lowpass.order': 'remove it; the order is 5, as in the node',
     'mapper.lowpass.compensate_delay': 'remove it; the delay always corrects the stamps',
     'mapper.stale_after_s': 'set mapper.max_age_s, the same age under the name of the others',
     'mapper.invalid': 'an invalid axis is NaN; datagram.header and json have validity bits',

@@ -7,7 +7,7 @@ Poses are those that the main node publishes: validated, in ENU, stamped on the 
 """
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 import math
 import statistics
@@ -20,7 +20,7 @@ from optitrack_vrpn.guests.machine.axes_settings import (
     AxesMapperSettings, AxisRow, AxisTable, Quantities, quantities_of, Unwrapper)
 from optitrack_vrpn.guests.machine.freshness import Freshness, NEVER, StampOrder
 from optitrack_vrpn.guests.machine.states import Fault
-from optitrack_vrpn.stream.motion.lowpass import Lowpass, LowpassConfig
+from optitrack_vrpn.stream.motion.lowpass import Lowpass
 
 
 class AxesStatus(IntEnum):
@@ -129,8 +129,7 @@ class AxisMapper:
         self._stamp_ns = 0
         self._axes = [_Axis(row, unwrapper=Unwrapper() if row.unwrap else None)
                       for row in self.table.axes]
-        lowpass = self.settings.lowpass
-        config = LowpassConfig(lowpass.cutoff_hz, lowpass.order, compensate_delay=True)
+        config = replace(self.settings.lowpass, compensate_delay=True)
         self._bodies = {
             body: _Body([axis for axis in self._axes if axis.row.body == body],
                         Lowpass(config) if config.cutoff_hz else None,

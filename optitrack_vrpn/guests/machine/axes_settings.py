@@ -27,19 +27,10 @@ from optitrack_vrpn.core.axes import enu_to_ned, MOTIVE_X, Pose
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.rotation import angles_from_quat, quat_from_angles, Vector
 from optitrack_vrpn.core.settings.schema import checked, LifecycleSettings, section, setting
+from optitrack_vrpn.stream.motion.lowpass import LowpassConfig
 
 FORMATS = ('float32', 'float64', 'json')
 BYTE_ORDERS = ('little', 'big')
-
-
-@checked
-@dataclass(frozen=True)
-class LowpassSettings:
-    """The low-pass of the poses, as in the main node; stamps are corrected by its delay."""
-
-    cutoff_hz: float = setting(0.0, unit='Hz', low=0.0, high=1000.0,
-                               doc='cutoff of the Butterworth low-pass; 0: off')
-    order: int = setting(5, low=1, high=10, doc='its order')
 
 
 @checked
@@ -56,7 +47,8 @@ class AxesMapperSettings:
     connect_timeout_s: float = setting(
         5.0, unit='s', low=0.1, high=600.0,
         doc='time without any pose after which the status is 2 (unable to connect)')
-    lowpass: LowpassSettings = section(LowpassSettings(), doc='the low-pass')
+    lowpass: LowpassConfig = section(
+        LowpassConfig(), doc='the low-pass of the main node; stamps are corrected by its delay')
 
 
 @checked
