@@ -2,11 +2,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Regularity of frames, computed from hand-made sender times."""
 
+import itertools
 import random
 
-from conftest import memory_growth
-from hypothesis import given, settings, strategies as st
-from optitrack_vrpn.core.stats import frame_interval, Intervals, IntervalStatistics
+from conftest import examples, memory_growth
+from hypothesis import example, given, settings, strategies as st
+import numpy as np
+from optitrack_vrpn.core.stats import (
+    array_interval, frame_interval, Intervals, IntervalStatistics)
 import pytest
 
 QUAT = (0.0, 0.0, 0.0, 1.0)
@@ -105,3 +108,31 @@ def test_memory_is_bounded():
         lambda k: statistics.update(k * 1_000_000, (0.0, 0.0, 0.0), QUAT), 10_000) < 2000
     assert statistics.intervals().frames == 20_000
     assert statistics.intervals().missing == 0
+
+
+STEPS = st.one_of(
+    st.lists(st.floats(1e-4, 10.0), min_size=1, max_size=200),
+    st.lists(st.sampled_from([0.0, 0.01, 0.02, 0.03, 0.5]), min_size=1, max_size=200),
+    st.builds(lambda seed, share: [
+        b - a for a, b in itertools.pairwise(thinned(240.0, 2.0, share, seed))],
+        st.integers(0, 1000), st.floats(0.0, 0.8)))
+
+
+@settings(deadline=None, max_examples=examples(400))
+@given(STEPS)
+@example([0.0] * 8 + [0.01] * 30 + [0.024] * 18 + [0.03] * 44)    # a step of 0 fits nothing
+def test_the_interval_of_an_array_is_that_of_a_list(steps):
+    assert array_interval(np.array(steps)) == frame_interval(steps)
+
+
+def test_the_interval_of_whole_nanoseconds_is_found_in_an_array():
+    steps = np.diff(np.array(thinned(240.0, 10.0, 0.6)) * 1e9).astype(np.int64)
+    assert np.median(steps) > 6e6 and array_interval(steps) == pytest.approx(1e9 / 240, abs=2)
+    assert array_interval(steps[:0]) == 0.0
+
+
+@pytest.mark.parametrize('rate, tick_ms', [(120.0, 5.0), (60.0, 10.0), (240.0, 2.5)])
+def test_coarse_ticks_are_not_taken_for_a_faster_sender_with_losses(rate, tick_ms):
+    tick = tick_ms * 1e-3
+    times = [int(k / rate / tick) * tick for k in range(2000)]
+    assert intervals_of(times).interval_s > 0.8 / rate

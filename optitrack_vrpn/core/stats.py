@@ -3,15 +3,17 @@
 """
 Rates, gaps and percentiles: of a running stream, of a window, of a set of values.
 
-``Window`` keeps the last values; ``frame_interval``, ``missing_frames`` and ``spread`` describe a
-set of values. numpy is imported by the last one only. The validity gate follows a stream frame by
-frame with ``bodies.FrameRate``.
+``Window`` keeps the last values; ``spread`` describes a set of values. ``frame_interval`` is the
+one definition of the frame interval, ``missing_frames`` that of missing frames, and
+``IntervalStatistics`` that of silences; ``bodies.FrameRate`` begins with them. ``usual_step`` is
+the interval of what was received. numpy is imported by the functions for arrays only.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 import math
 from typing import Any, NamedTuple
 
@@ -73,18 +75,50 @@ def frame_interval(steps: Iterable[float]) -> float:
     """
     Find the frame interval, even if many frames are missing.
 
-    :param steps: intervals between received frames.
+    :param steps: intervals between received frames, none of them negative.
     :returns: the interval, 0 without steps: the median, or a shorter one of which most steps are
         multiples.
     """
-    ordered = sorted(steps)
-    if not ordered:
+    return _interval_of(sorted(steps), share_fitting)
+
+
+def array_interval(steps: Any) -> float:
+    """Find the frame interval of an array: ``frame_interval`` of millions of steps, by numpy."""
+    import numpy as np
+
+    def share_of_array(steps: Any, interval: float) -> float:
+        ratio = steps / interval
+        return float((np.abs(ratio - np.maximum(1.0, np.rint(ratio))) < _TOLERANCE).mean())
+    ordered: Any = np.sort(np.asarray(steps, dtype=float))    # whole numbers are no floats
+    return _interval_of(ordered, share_of_array)
+
+
+def usual_step(stamps: Any) -> float:
+    """
+    Return the usual time from one received sample to the next: the median of an array's steps.
+
+    It is that of the sender's frames unless most of them are lost. Gaps of what was received are
+    longer than multiples of it.
+
+    :returns: 0 for fewer than two samples.
+    """
+    import numpy as np
+    return float(np.median(np.diff(stamps))) if len(stamps) > 1 else 0.0
+
+
+def _interval_of(
+    ordered: Sequence[float], share: Callable[[Sequence[float], float], float],
+) -> float:
+    """Find the frame interval of steps in rising order; ``share`` is that of ``share_fitting``."""
+    count = len(ordered)
+    if not count:
         return 0.0
-    median = ordered[(len(ordered) - 1) // 2]
-    least = ordered[len(ordered) // 10]
-    short = [step for step in ordered if step <= 1.5 * least]
-    single = short[(len(short) - 1) // 2]
-    if single < median / 1.5 and share_fitting(ordered, single) > _ENOUGH_FITTING:
+    median, least, long = ordered[(count - 1) // 2], ordered[count // 10], ordered[9 * count // 10]
+    single = ordered[(bisect_right(ordered, 1.5 * least) - 1) // 2]
+    # Half of the frames lost at random leave a quarter of the steps three intervals long or
+    # longer; ticks of a coarse clock give steps of one and two ticks only.
+    if 0.0 < single < median / 1.5 and long > 2.5 * single and (
+            share(ordered, single) > _ENOUGH_FITTING):
         return single
     return median
 

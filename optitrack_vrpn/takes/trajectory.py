@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.space import slerp
+from optitrack_vrpn.core.stats import usual_step
 from optitrack_vrpn.core.units import NS_PER_S
 from scipy.spatial.transform import Rotation
 
@@ -24,7 +25,7 @@ Floats = npt.NDArray[np.float64]
 Stamps = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
-#: Multiple of the median interval above which an interval is a gap. Chosen: one lost frame (2) is
+#: Multiple of the usual interval above which an interval is a gap. Chosen: one lost frame (2) is
 #: bridged.
 GAP_INTERVALS = 2.5
 #: Chosen: poses that are converted at once, which bounds the memory of Python's objects.
@@ -103,9 +104,9 @@ class Trajectory:
         return float(self.stamps_ns[-1] - self.stamps_ns[0]) / NS_PER_S if len(self) else 0.0
 
     @property
-    def median_interval_ns(self) -> int:
-        """Return the median time between neighbours; 0 for fewer than two poses."""
-        return int(np.median(np.diff(self.stamps_ns))) if len(self) > 1 else 0
+    def step_ns(self) -> int:
+        """Return the usual time from one pose to the next; 0 for fewer than two poses."""
+        return int(usual_step(self.stamps_ns))
 
     def rows(self) -> Iterator[tuple[int, list[float]]]:
         """Return the stamp and x y z, x y z w of each pose, as numbers of Python."""
@@ -154,7 +155,7 @@ class Trajectory:
 
 def gap_limit_ns(trajectory: Trajectory) -> int:
     """Return the longest interval between neighbours that is not a gap (ns)."""
-    return int(GAP_INTERVALS * trajectory.median_interval_ns)
+    return int(GAP_INTERVALS * trajectory.step_ns)
 
 
 def interpolate(

@@ -10,12 +10,12 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 import math
-import statistics
 from typing import NamedTuple, Optional
 
 from optitrack_vrpn.core.axes import Pose
 from optitrack_vrpn.core.doubt import Doubt, DoubtGuard
 from optitrack_vrpn.core.rotation import Quat, Vector
+from optitrack_vrpn.core.stats import frame_interval
 from optitrack_vrpn.guests.machine.axes_settings import (
     AxesMapperSettings, AxisRow, AxisTable, Quantities, quantities_of, Unwrapper)
 from optitrack_vrpn.guests.machine.freshness import Freshness, NEVER, StampOrder
@@ -103,7 +103,7 @@ class _Body:
     @property
     def rate_hz(self) -> float:
         """Return the rate from the last stamps (Hz), 0 while unknown; lost frames are ignored."""
-        return 1.0 / statistics.median(self.intervals) if len(self.intervals) >= 8 else 0.0
+        return 1.0 / frame_interval(self.intervals) if len(self.intervals) >= 8 else 0.0
 
 
 class AxisMapper:

@@ -16,12 +16,12 @@ last known pose.
 from collections import deque
 from dataclasses import dataclass
 import enum
-from statistics import median
 from typing import Any, Optional
 
 import numpy as np
 from optitrack_vrpn.core.settings.schema import checked, setting
 from optitrack_vrpn.core.space import skew
+from optitrack_vrpn.core.stats import frame_interval, GAP_INTERVALS
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.guests.rgbd.features import (
     CORRELATION, Features, FeatureTuning, find_features)
@@ -315,9 +315,9 @@ class Odometry:
 
     def _count_missed(self, interval: int) -> None:
         if len(self._intervals) >= 5:
-            usual = median(self._intervals)
+            usual = frame_interval(self._intervals)
             # a pause of 10 s or more does not count: the camera was switched off
-            if interval > 1.5 * usual and interval < 10 * NS_PER_S:
+            if interval > GAP_INTERVALS * usual and interval < 10 * NS_PER_S:
                 self.counters.missed += round(interval / usual) - 1
         self._intervals.append(interval)
 

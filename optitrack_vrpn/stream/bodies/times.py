@@ -7,7 +7,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from optitrack_vrpn.core.stats import GAP_INTERVALS, missing_frames, share_fitting
+from optitrack_vrpn.core.stats import (
+    frame_interval, GAP_INTERVALS, missing_frames, share_fitting)
 from optitrack_vrpn.stream.bodies.settings import BodyConfig
 from optitrack_vrpn.stream.bodies.states import NEVER_NS
 
@@ -42,6 +43,10 @@ class Epoch(NamedTuple):
 class FrameRate:
     """
     Follow the frame interval of a stream, and count gaps and missing frames.
+
+    It begins with ``core.stats.frame_interval`` and ``missing_frames`` of the first frames. From
+    then on it corrects the interval with each frame: the gate needs it at once, and to compute it
+    anew from many intervals would take longer than the rest of the gate.
 
     Frames are counted against time, not per interval: a frame is expected one interval after the
     last, and its lateness is the time since then. Frames that catch up bring the lateness back to
@@ -91,7 +96,7 @@ class FrameRate:
         self._run = 0
         if self._first is not None:
             self._first.append(float(dt))
-            self.interval = sorted(self._first)[len(self._first) // 2]
+            self.interval = frame_interval(self._first)
             if len(self._first) in (SETTLE_FRAMES, _FIRST_IRREGULAR):
                 self._begin(self._first)
             return
@@ -116,7 +121,7 @@ class FrameRate:
 
     def _begin(self, first: list[float]) -> None:
         """Take the interval from the first intervals (ns)."""
-        interval = sorted(first)[len(first) // 2]
+        interval = frame_interval(first)
         whole = math.fsum(first)
         if 2.0 * interval * len(first) > whole and share_fitting(first, interval) == 1.0:
             interval = whole / sum(max(1, round(step / interval)) for step in first)

@@ -14,7 +14,7 @@ from typing import NamedTuple, Optional
 
 import numpy as np
 from optitrack_vrpn.core.space import euler_deg, lengths, turn_angles, turns
-from optitrack_vrpn.core.stats import spread
+from optitrack_vrpn.core.stats import spread, usual_step
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.takes.assess.series import running_deviation, runs, WINDOW
 from optitrack_vrpn.takes.columns import Rows
@@ -29,7 +29,7 @@ REST_RAD = np.radians(0.3)
 LEAST_REST_S = 2.0
 #: Columns of pixels of a plot.
 COLUMNS = 800
-#: Chosen: intervals below this fraction of the median are those of arrivals that bunch.
+#: Chosen: intervals below this fraction of the usual one are those of arrivals that bunch.
 _BUNCHED = 0.2
 #: Two poses further apart than this (m) at a higher speed (m/s) than any body in a laboratory are
 #: a jump; likewise for angles (rad, rad/s).
@@ -142,7 +142,7 @@ class Figures(NamedTuple):
     :ivar jitter_ms: 99th percentile of the latency minus its median (ms).
     :ivar ahead_ms: how far stamps are ahead of arrivals, 99th percentile (ms); 0 if they are not.
     :ivar odd_arrivals: poses whose log time is a year or more from the others.
-    :ivar bunched: share of the intervals that are shorter than a fifth of the median.
+    :ivar bunched: share of the intervals that are shorter than a fifth of the usual one.
     :ivar interval_p99_ms: 99th percentile of the intervals without gaps (ms).
     :ivar speeds: its own speed in view (m/s, rad/s): the 99.9th percentile over 50 ms.
     :ivar envelope: position, attitude, speed, latency and running deviation for the plots.
@@ -189,7 +189,7 @@ class _Series(NamedTuple):
     :ivar intervals: (n - 1,) ns.
     :ivar turned: (n - 1, 3) rotation vectors (rad).
     :ivar sizes: (n - 1,) each: steps (m) and turns (rad).
-    :ivar median_ns: median of the intervals.
+    :ivar step_ns: the usual interval.
     :ivar odd: whether each arrival is none.
     :ivar leaps: whether a body in view cannot have made the change.
     """
@@ -198,14 +198,14 @@ class _Series(NamedTuple):
     intervals: Stamps
     turned: Floats
     sizes: tuple[Floats, Floats]
-    median_ns: int
+    step_ns: int
     odd: Mask
     leaps: Mask
 
     @property
     def limit_ns(self) -> float:
         """Return the longest interval that is not a gap (ns)."""
-        return GAP_INTERVALS * self.median_ns
+        return GAP_INTERVALS * self.step_ns
 
 
 def _series(table: Rows) -> _Series:
@@ -213,19 +213,19 @@ def _series(table: Rows) -> _Series:
     turned = turns(table['pose'][:, 3:])
     sizes = lengths(np.diff(table['pose'][:, :3], axis=0)), lengths(turned)
     leaps = np.zeros(len(intervals), bool)
-    median_ns = int(np.median(intervals))
+    step_ns = int(usual_step(table['stamp']))
     # Stamps of arrivals bunch: the body has moved for longer than such an interval.
-    moved_ns = np.maximum(intervals, median_ns)
+    moved_ns = np.maximum(intervals, step_ns)
     for size, least, speed in zip(sizes, _JUMP_LEAST, _JUMP_SPEED):
         leaps |= (size > least) & (size > speed * moved_ns / NS_PER_S)
     odd = np.abs(table['arrival'] - int(np.median(table['arrival']))) > _ODD_NS
-    return _Series(table, intervals, turned, sizes, median_ns, odd, leaps)
+    return _Series(table, intervals, turned, sizes, step_ns, odd, leaps)
 
 
 def _speeds(made: _Series) -> tuple[Floats, Floats]:
     """Return speeds (m/s, rad/s) from each pose to one 50 ms later; NaN across gaps, leaps."""
     table = made.table
-    step = max(1, min(round(_SPEED_S * NS_PER_S / max(made.median_ns, 1)), len(table) - 1))
+    step = max(1, min(round(_SPEED_S * NS_PER_S / max(made.step_ns, 1)), len(table) - 1))
     seconds = (table['stamp'][step:] - table['stamp'][:-step]) / NS_PER_S
     places, quats = table['pose'][:, :3], table['pose'][:, 3:]
     breaks = np.cumsum(np.append(0, (made.intervals > made.limit_ns) | made.leaps))
@@ -303,7 +303,7 @@ def body_figures(take: Take, body: TakeBody) -> Figures:
     """Compute the statistics of one body with two or more poses."""
     table = body.table()
     made, stamps = _series(table), table['stamp']
-    intervals, median = made.intervals, made.median_ns
+    intervals, usual = made.intervals, made.step_ns
     speeds = _speeds(made)
     speed, rate = map(_own_speed, speeds)
     breaks = _breaks(made, body, (speed, rate))
@@ -320,7 +320,7 @@ def body_figures(take: Take, body: TakeBody) -> Figures:
     span = (take.end_ns - take.begin_ns) / NS_PER_S
     # A pose counts until the next one: slow bodies are seen before their first and after their
     # last pose too.
-    seen_s = float(stamps[-1] - stamps[0] + median
+    seen_s = float(stamps[-1] - stamps[0] + usual
                    - sum(b - a for a, b in breaks.gaps_ns)) / NS_PER_S
     # Around a fixed attitude the turns of noise cancel, so that their sum is the deviation.
     noise = running_deviation(table['pose'][:, :3].T), running_deviation(
@@ -328,11 +328,11 @@ def body_figures(take: Take, body: TakeBody) -> Figures:
     cuts = _cuts(stamps)
     return Figures(
         body.name, len(table), (int(stamps[0]), int(stamps[-1])),
-        NS_PER_S / median if median else float('nan'),
+        NS_PER_S / usual if usual else float('nan'),
         min(max(seen_s, 0.0) / span, 1.0) if span else 1.0, breaks, late.median, late.p99,
         late.p99 - late.median,
         max(-float(np.percentile(delays, 1.0)), 0.0) if has_arrivals else 0.0, int(made.odd.sum()),
-        float(np.mean(intervals < _BUNCHED * median)),
+        float(np.mean(intervals < _BUNCHED * usual)),
         spread(intervals[intervals <= made.limit_ns] / 1e6).p99, (speed, rate),
         _find_rest(table, *noise), _envelope(made, cuts, interrupted, noise, speeds),
         _path(table['pose'][:, :2], cuts, interrupted), _places(take, table, breaks.limit_ns),

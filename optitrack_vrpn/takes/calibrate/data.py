@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Optional
 import numpy as np
 import numpy.typing as npt
 from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.core.stats import array_interval
 from scipy.spatial.transform import Rotation
 
 Floats = npt.NDArray[Any]
@@ -157,7 +158,7 @@ def _index(stamps: Floats) -> tuple[float, float, Integers, float, float]:
 
     :returns: time of number 0, interval, numbers, jitter, and how far parts leave the line (s).
     """
-    interval = float(np.median(np.diff(stamps)))
+    interval = array_interval(np.diff(stamps))
     if not interval > 0:
         raise ConfigurationError('the stamps of the IMU do not advance')
     mean = float(stamps[-1] - stamps[0]) / (len(stamps) - 1)

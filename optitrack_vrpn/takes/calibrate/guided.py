@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import NamedTuple, Optional
 
 import numpy as np
+from optitrack_vrpn.core.stats import array_interval
 from optitrack_vrpn.takes.calibrate.checks import AXES, LEAST_RATE
 from optitrack_vrpn.takes.calibrate.coarse import body_rates, excitation
 from optitrack_vrpn.takes.calibrate.data import Floats, Problem
@@ -75,7 +76,7 @@ def measure(
     _, rates, half = body_rates(problem)
     found = excitation(problem, rates, half)
     axes = np.sqrt(np.maximum(rates.var(axis=0) - found.noise**2, 0.0))
-    interval = float(np.median(np.diff(problem.times)))
+    interval = array_interval(np.diff(problem.times))
     expected = (problem.times[-1] - problem.times[0]) / interval + 1.0
     return GuidedProgress(elapsed_s, limit_s, axes, found.acceleration, attitudes(problem),
                           float(min(len(problem.times) / expected, 1.0)), result)

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Optional
 
 import numpy as np
+from optitrack_vrpn.core.stats import array_interval
 from optitrack_vrpn.takes.calibrate.checks import (
     check_samples, check_solution, check_start, delay_jump, missing_motion, moves_enough)
 from optitrack_vrpn.takes.calibrate.coarse import find_start, Start
@@ -120,7 +121,7 @@ def _best_part(problem: Problem) -> Problem:
 def _describe(result: CalibrationResult, problem: Problem, imu: ImuData) -> None:
     result.record.update(
         origin_ns=problem.origin_ns, begin_s=problem.times[0], end_s=problem.times[-1],
-        poses=len(problem.times), pose_rate_hz=1.0 / np.median(np.diff(problem.times)),
+        poses=len(problem.times), pose_rate_hz=1.0 / array_interval(np.diff(problem.times)),
         samples=len(problem.gyro), imu_rate_hz=1.0 / problem.interval, imu_frame=imu.frame_id,
         imu_stamp_jitter_ms=problem.jitter * 1e3, lost_samples=int(problem.filled.sum()),
         noise=problem.noise._asdict(), gravity_norm_m_s2=problem.gravity)

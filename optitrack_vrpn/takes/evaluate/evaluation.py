@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.space import lengths, rigid_transform
+from optitrack_vrpn.core.stats import array_interval, usual_step
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.takes.trajectory import (
     Floats, GAP_INTERVALS, gap_limit_ns, interpolate, Mask, Stamps, Trajectory)
@@ -218,8 +219,7 @@ def continuity(reference: Trajectory, estimate: Trajectory, truth: Trajectory) -
     """
     stamps = estimate.stamps_ns
     intervals = np.diff(stamps)
-    # The period of its source: most intervals can be longer, if it loses most frames.
-    period = np.percentile(intervals, 10) if len(intervals) else 0.0
+    period = array_interval(intervals)
     long = intervals > GAP_INTERVALS * period
     inside = np.clip(stamps, reference.stamps_ns[0], reference.stamps_ns[-1])
     covered_ns = float(np.diff(inside)[~long].sum() + period)
@@ -245,7 +245,7 @@ def pairs_apart(stamps_ns: Stamps, seconds: float) -> tuple[Indices, Indices]:
     :returns: indices of the first and of the second pose of each pair.
     """
     wanted = round(seconds * NS_PER_S)
-    interval = int(np.median(np.diff(stamps_ns))) if len(stamps_ns) > 1 else 0
+    interval = int(usual_step(stamps_ns))
     limit = min(max(round(PAIR_TOLERANCE * wanted), 11 * interval // 20), wanted // 2)
     index, valid = _nearest(stamps_ns, stamps_ns + wanted, limit)
     first = np.flatnonzero(valid & (index > np.arange(len(stamps_ns))))

@@ -28,7 +28,8 @@ from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.space import best_rotation, lag_correlations, lengths
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.takes.evaluate.evaluation import Indices, motions, pairs_apart
-from optitrack_vrpn.takes.trajectory import covered, Floats, interpolate, Mask, Trajectory
+from optitrack_vrpn.takes.trajectory import (
+    covered, Floats, gap_limit_ns, interpolate, Mask, Trajectory)
 from scipy.optimize import least_squares
 from scipy.spatial.transform import Rotation
 
@@ -129,7 +130,7 @@ def angular_speed(trajectory: Trajectory, start_ns: int, count: int) -> tuple[Fl
     """
     step = round(_GRID_S * NS_PER_S)
     times = start_ns + step * np.arange(-_SPEED_HALF, count + _SPEED_HALF, dtype=np.int64)
-    limit = max(2 * step, round(2.5 * trajectory.median_interval_ns))
+    limit = max(2 * step, gap_limit_ns(trajectory))
     _, quats, valid = interpolate(trajectory, times, limit)
     quats[~valid] = (0.0, 0.0, 0.0, 1.0)
     turns = Rotation.from_quat(quats)

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.space import slerp
+from optitrack_vrpn.core.stats import array_interval
 from optitrack_vrpn.takes.columns import Frame, Poses, Rows, take_rows
 from scipy.spatial.transform import Rotation
 
@@ -147,7 +148,7 @@ def make_motion(
         raise ConfigurationError(
             f'skeleton {skeleton.name}: no two frames contain all its bones')
     # Numbers of frames from one to the next: the sum of their rounded distances does not drift.
-    step_ns = float(np.median(np.diff(every)))
+    step_ns = array_interval(np.diff(every))
     numbers = np.concatenate(([0], np.cumsum(np.rint(np.diff(whole) / step_ns)))).astype(int)
     keep = np.concatenate(([True], np.diff(numbers) > 0))
     whole, numbers = whole[keep], numbers[keep]
