@@ -108,7 +108,7 @@ ROWS = (
      'test/test_recording_findings.py -k parents'),
     (FACTS, '(State.NEW, State.JUMPED) if self.far_m', '() if self.far_m',
      'test/test_findings.py'),
-    (FIGURES, 'np.maximum(intervals, median_ns)', 'intervals', CORPUS),
+    (FIGURES, 'np.maximum(intervals, step_ns)', 'intervals', CORPUS),
     (CONDITIONS, 'BUNCHED_SHARE = 0.02', 'BUNCHED_SHARE = 0.5', CORPUS),
     ('takes/dashboard/feed_ros.py', 'Kind.STOP and self.armed and not systems',
      'Kind.STOP and self.armed', 'test/test_dashboard_server.py -k record_starts'),
