@@ -65,6 +65,8 @@ clock: {start: 5, skew_ppm: -3.5}
      ['bodies[0].faults[0].end: 2 is not after start 3']),
     ('faults: [{type: swap_labels, bodies: [a, b]}]\nbodies: [a]',
      ["faults[0].bodies: no body has the name 'b'; allowed: 'a'"]),
+    ('faults: [{type: swap_labels, bodies: [a, a]}]\nbodies: [a, b]', ['is one body']),
+    ('natnet: {plates: 101}', ['natnet.plates is 101; allowed: 0 to 100']),
     ('natnet: {version: 4.1}', ['natnet.version is 4.1; it must be a string in quotes (2.7, ']),
     ("server: {host: ''}", ['host is empty', '0.0.0.0 for every network']),
     ('- 1', ['some.yaml: a scenario is a mapping']),

@@ -232,6 +232,16 @@ class SwapLabels(Interval):
 
     bodies: tuple[str, str] = setting(MISSING, doc='names of the two')
 
+    def check(self) -> None:
+        """
+        Check the interval and the names.
+
+        :raises ConfigurationError: if both names are the same.
+        """
+        super().check()
+        if self.bodies[0] == self.bodies[1]:
+            raise ConfigurationError(f'bodies: {list(self.bodies)} is one body; allowed: two')
+
     def affect(self, effect: FrameEffect, draw: float) -> FrameEffect:
         """Affect one frame; see ``DropFrames``."""
         one, other = self.bodies
