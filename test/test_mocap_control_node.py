@@ -1,8 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""ControlledLifecycleNode in process: counters, threads, parameters, missing packages."""
+"""ControlledLifecycleNode in process: threads, parameters, missing packages."""
 
-import dataclasses
 import threading
 
 from control_graph import (
@@ -47,6 +46,17 @@ def controller():
         yield found
 
 
+def wait_for_text(controller, console, text):
+    """Spin until a text is written; return what was written until then."""
+    seen = []
+
+    def written():
+        seen.append(console.unread())
+        return text in ''.join(seen)
+    assert controller.spin_until(written)
+    return ''.join(seen)
+
+
 @pytest.fixture
 def make(controller):
     made = []
@@ -64,7 +74,7 @@ def make(controller):
         node.destroy_node()
 
 
-def test_a_subclass_is_told_and_every_message_is_counted(controller, make):
+def test_a_subclass_is_told_of_what_changed_its_state(controller, make, console):
     node = make('counted', control=NEW_ONLY)
     controller.wait_for(1)
     node.trigger_configure()
@@ -72,26 +82,21 @@ def test_a_subclass_is_told_and_every_message_is_counted(controller, make):
         controller.send(kind, ['counted'], 's')
     controller.send(START, ['other'])
     assert len(controller.answers(4)) == 4
-    assert controller.spin_until(
-        lambda: node.mocap_control.counters.acknowledgements_received == 4)
-    counted = {name: n for name, n in dataclasses.asdict(node.mocap_control.counters).items() if n}
-    assert counted == {
-        'starts': 2, 'stops': 2, 'acknowledged': 4, 'for_others': 1, 'unknown': 2,
-        'acknowledgements_received': 4}
+    wait_for_text(controller, console, 'unknown type 9')
     # Told of what changed its state, not of what found it so.
     assert node.reported == [('start', 's', Control), ('stop', 's', Control)]
     node.trigger_cleanup()
     controller.send(START, ['counted'])
-    assert controller.spin_until(lambda: node.mocap_control.counters.refused == 1)
+    wait_for_text(controller, console, 'not acknowledged')
     assert controller.none(0.2)
 
 
 def test_a_refused_start_names_the_node_in_full(controller, make, console):
-    node = make('waiting', control=NEW_ONLY, namespace='/lab')
+    make('waiting', control=NEW_ONLY, namespace='/lab')
     controller.wait_for(1)
     controller.send(START, ['waiting'], 's')
-    assert controller.spin_until(lambda: node.mocap_control.counters.refused == 1)
-    assert '(ros2 lifecycle set /lab/waiting configure)' in console.unread()
+    log = wait_for_text(controller, console, 'not acknowledged')
+    assert '(ros2 lifecycle set /lab/waiting configure)' in log
 
 
 def test_a_command_waits_for_the_transition_that_another_thread_makes(controller, make):
@@ -105,9 +110,7 @@ def test_a_command_waits_for_the_transition_that_another_thread_makes(controller
     controller.send(START, ['busy'], 'a')
     controller.send(STOP, ['busy'], 'b')
     controller.send(START, ['busy'], 'c')
-    assert controller.spin_until(
-        lambda: (node.mocap_control.counters.starts, node.mocap_control.counters.stops) == (2, 1))
-    assert controller.none(0.1)
+    assert controller.none(0.2)
     may.set()
     assert controller.answers(3) == [
         (ACK_START, 'busy', 'a'), (ACK_STOP, 'busy', 'b'), (ACK_START, 'busy', 'c')]
@@ -115,7 +118,7 @@ def test_a_command_waits_for_the_transition_that_another_thread_makes(controller
     assert node.lifecycle_label == 'active'
 
 
-def test_a_flood_during_a_transition_is_bounded_and_counted(controller, make, console):
+def test_a_flood_during_a_transition_is_bounded_and_reported(controller, make, console):
     may = threading.Event()
     node = make('flooded', may=may, control=NEW_ONLY)
     controller.wait_for(1)
@@ -123,12 +126,12 @@ def test_a_flood_during_a_transition_is_bounded_and_counted(controller, make, co
     thread = threading.Thread(target=node.trigger_activate)
     thread.start()
     assert controller.spin_until(lambda: node.lifecycle_label == 'activating')
-    for sent in range(50, 1051, 50):
+    for _ in range(21):
         for _ in range(50):
             controller.send(STOP, ['flooded'], 's')
-        assert controller.spin_until(lambda sent=sent: node.mocap_control.counters.stops == sent)
-    assert node.mocap_control.counters.dropped == 50
-    assert 'too many commands' in console.unread()
+        controller.spin(0.02)
+    wait_for_text(controller, console, 'too many commands')
+    controller.spin(0.3)
     may.set()
     assert len(controller.answers(1000)) == 1000
     thread.join()
@@ -223,9 +226,8 @@ def test_an_expected_error_keeps_the_state_and_is_the_reason_of_a_refusal(
     controller.wait_for(1)
     node.trigger_configure()
     controller.send(START, ['unplugged'], 's')
-    assert controller.spin_until(lambda: node.mocap_control.counters.failed == 1)
+    log = wait_for_text(controller, console, 'not acknowledged')
     assert node.lifecycle_label == 'inactive'
-    log = console.unread()
     assert 'cannot activate: no cable' in log and 'Traceback' not in log
     assert log.count('no cable') == 2, 'the reason of the refusal too'
 
@@ -239,9 +241,11 @@ def test_a_fault_is_logged_soon_after_an_information_of_the_same_key(make, conso
 
 
 def test_a_command_in_two_generations_is_acknowledged_in_both(
-        controller, make, capfd):
+        controller, make, console):
     node = make('twofold', control=ControlConfig())
-    old = controller.node.create_publisher(old_messages.Control, '/mocap_control', 1000)
+    old, kinds = controller.node.create_publisher(old_messages.Control, '/mocap_control', 1000), []
+    controller.node.create_subscription(
+        old_messages.Control, '/mocap_control', lambda msg: kinds.append(msg.control_type), 1000)
     controller.wait_for(1)
     assert controller.spin_until(lambda: old.get_subscription_count() >= 1)
     node.trigger_configure()
@@ -252,9 +256,9 @@ def test_a_command_in_two_generations_is_acknowledged_in_both(
             (controller.publisher, Control, 'mocap4r2_source', 'mocap4r2_systems')):
         publisher.publish(kind(control_type=START, stamp=stamp, session_id='s', **{
             source: controller.node.get_name(), targets: ['twofold']}))
-    assert controller.spin_until(lambda: node.mocap_control.counters.acknowledged == 2)
-    assert capfd.readouterr().err.count('now active') == 1
     assert [answer[:2] for answer in controller.answers(1)] == [(ACK_START, 'twofold')]
+    assert controller.spin_until(lambda: ACK_START in kinds)
+    assert console.unread().count('now active') == 1
     controller.node.destroy_publisher(old)
 
 

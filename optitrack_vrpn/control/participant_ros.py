@@ -14,7 +14,7 @@ import traceback
 from typing import Any, Callable, Optional, Sequence
 
 from optitrack_vrpn.control.endpoint_ros import delay_timer, Endpoint, find_dialects
-from optitrack_vrpn.control.protocol import Command, ControlConfig, ControlCounters, Follower, Kind
+from optitrack_vrpn.control.protocol import Command, ControlConfig, Follower, Kind
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.names import printable
 from optitrack_vrpn.core.severity import ERROR, INFO, Severity, WARN
@@ -77,16 +77,6 @@ class MocapControl:
             self._info.publish(())
 
     @property
-    def counters(self) -> ControlCounters:
-        """Return the counters of the control topics."""
-        return self._follower.counters
-
-    @property
-    def generations(self) -> tuple[str, ...]:
-        """Names of the generations that this node supports."""
-        return tuple(endpoint.generation.name for endpoint in self._endpoints)
-
-    @property
     def pending(self) -> Optional[Command]:
         """Return the command whose transitions are executed now; None outside of commands."""
         return self._pending
@@ -143,7 +133,6 @@ class MocapControl:
             return
         # Chosen: limit of waiting commands, far above any use.
         if len(self._waiting) >= 1000:
-            self._follower.counters.dropped += 1
             self._log(ERROR, 'mocap control: too many commands wait for a transition to end; '
                       'the newest are dropped', 'dropped')
             return
@@ -182,7 +171,6 @@ class MocapControl:
         if verdict.transitions:
             refusal = self._refusal(command)
         if refusal:
-            self._follower.counters.refused += 1
             self._refuse(command, refusal, ERROR if verdict.transitions else WARN)
             return True
         for transition in verdict.transitions:
@@ -190,7 +178,6 @@ class MocapControl:
             if reason is None:
                 return False
             if reason:
-                self._follower.counters.failed += 1
                 self._refuse(command, reason)
                 return True
         self._acknowledge(endpoint, command, bool(verdict.transitions))

@@ -214,68 +214,29 @@ _VERDICTS: dict[tuple[Kind, str], ControlVerdict] = {
 }
 
 
-@dataclass
-class ControlCounters:
-    """
-    Counters of the messages on the control topics.
-
-    :ivar starts: START commands for this system.
-    :ivar stops: STOP commands for this system.
-    :ivar acknowledged: commands acknowledged.
-    :ivar refused: commands refused because of the lifecycle state.
-    :ivar failed: commands whose transition failed.
-    :ivar dropped: commands lost because too many waited for a transition.
-    :ivar for_others: START and STOP commands for other systems.
-    :ivar acknowledgements_received: acknowledgements on the topic, including this system's own.
-    :ivar unknown: messages of unknown type.
-    """
-
-    starts: int = 0
-    stops: int = 0
-    acknowledged: int = 0
-    refused: int = 0
-    failed: int = 0
-    dropped: int = 0
-    for_others: int = 0
-    acknowledgements_received: int = 0
-    unknown: int = 0
-
-
 class Follower:
     """
     Decide how one system reacts to commands.
 
     :param name: the base name of the system's node.
     :ivar configure_on_start: as in :class:`ControlConfig`.
-    :ivar counters: counters of the received messages.
     :ivar session_id: the session of the last START that was followed.
     """
 
     def __init__(self, name: str, configure_on_start: bool = False) -> None:
         self.name = name
-        self.counters = ControlCounters()
         self.session_id = ''
         self.configure_on_start = configure_on_start
 
     def concerns(self, command: Command) -> bool:
-        """Count a message; return whether it is a command for this system."""
-        counters, kind = self.counters, command.kind
-        if kind is None:
-            counters.unknown += 1
-            return False
-        if kind in (Kind.ACK_START, Kind.ACK_STOP):
-            counters.acknowledgements_received += 1
-            return False
-        # As in the reference, an empty list addresses all systems. rqt adds an empty string to
-        # each list, which addresses no system: without a selected system it is not empty.
-        if command.systems and self.name not in command.systems:
-            counters.for_others += 1
-            return False
-        if kind is Kind.START:
-            counters.starts += 1
-        else:
-            counters.stops += 1
-        return True
+        """
+        Return whether a message is a command for this system.
+
+        As in the reference, an empty list addresses all systems. rqt adds an empty string to each
+        list, which addresses no system: without a selected system it is not empty.
+        """
+        return command.kind in ANSWERS and (
+            not command.systems or self.name in command.systems)
 
     def decide(self, command: Command, state: str) -> Optional[ControlVerdict]:
         """
@@ -296,7 +257,6 @@ class Follower:
         :returns: the kind of the acknowledgement and its session: that of the command, or, for a
             STOP without a session (rqt sends none), that of the START before it.
         """
-        self.counters.acknowledged += 1
         if command.kind is Kind.START:
             self.session_id = command.session_id
         return ANSWERS[Kind(command.control_type)], command.session_id or self.session_id
