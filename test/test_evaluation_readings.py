@@ -47,6 +47,19 @@ def test_size_and_offset_hold_within_their_deviations_in_different_motions():
     assert (errors > 0.05).mean() > 0.5, 'the deviations are not far larger than the errors'
 
 
+@pytest.mark.parametrize('jumps, size, unit', [
+    ((30.0, -200.0, 5.0), 1.0, []), ((3000.0,), 1000.0, ['other unit'])])
+def test_jumps_of_an_odometry_say_nothing_about_its_size(jumps, size, unit):
+    """They are by far its largest motions, in whatever unit."""
+    reference, estimate = recording(0, duration_s=15.0)
+    positions = size * estimate.positions
+    for number, jump in enumerate(jumps, 1):
+        positions[len(positions) * number // (len(jumps) + 1):] += jump
+    found = evaluate_odometry(reference, changed(estimate, positions))
+    assert abs(found.hand_eye.size / size - 1.0) < 4.0 * found.hand_eye.size_std < 0.02
+    assert [key for key in keys(found) if key.startswith('other')] == unit
+
+
 def test_a_body_that_only_turns_determines_no_size():
     """The position of the camera on the body and the size are one unknown then."""
     reference, estimate = recording(5, duration_s=20.0, axes=(0, 0, 0, 1, 1, 1))

@@ -400,3 +400,21 @@ def test_json_is_complete_and_strict_exits_by_severity(
         assert jump['metres'] == pytest.approx(moved, abs=0.001)
     capsys.readouterr()
     assert report_command.main([*command, '--strict']) == severity
+
+
+def test_a_fault_of_the_take_that_is_compared_is_in_the_verdict(tmp_path, capsys):
+    for name, moved in (('good', 0.0), ('bad', 3.0)):
+        write_poses(tmp_path / name, [
+            ('/wand/pose', BEGIN_NS + i * 4_166_667, BEGIN_NS + i * 4_166_667,
+             (1e-4 * (i % 7) + (moved if i > 1500 else 0.0), 0.0, 1.0), STILL)
+            for i in range(3000)])
+    command = [str(tmp_path / 'good'), '--compare', str(tmp_path / 'bad')]
+    assert report_command.main([*command, '--json', '--strict']) == ERROR
+    data = json.loads(capsys.readouterr().out)
+    assert data['severity'] == data['compared']['severity'] == 'error'
+    assert data['findings'][0]['severity'] != 'error'
+    jumped = data['compared']['verdict']
+    assert data['compared']['name'] == 'bad' and jumped != data['verdict']
+    page = page_of(tmp_path, capsys, *command)
+    assert f'bad: {jumped}' in capsys.readouterr().out
+    assert jumped in unescape(page)

@@ -10,12 +10,14 @@ import re
 import signal
 import time
 
+from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import PoseStamped, TransformStamped
 from optitrack_vrpn.control.protocol import ControlConfig
 from optitrack_vrpn.core.severity import ERROR
 from optitrack_vrpn.takes.assess.rules import findings
 from optitrack_vrpn.takes.record.recorder_ros import Recorder, RecorderConfig
 from optitrack_vrpn.takes.take_io import load_take
+from optitrack_vrpn.takes.topics import TopicChoice
 import pytest
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.serialization import deserialize_message
@@ -272,6 +274,21 @@ def test_losses_with_two_publishers_are_counted_in_their_own_session(graph):
     wait_until(lambda: node.progress().status.messages >= 1, what='the pose')
     node.trigger_deactivate()
     assert node.finished[1] == ''
+
+
+def test_a_recording_without_the_bodies_that_were_asked_for_is_no_success(graph):
+    """Diagnostics and transforms are recorded all the same."""
+    status = graph.publisher(DiagnosticArray, '/diagnostics')
+    drone = graph.publisher(PoseStamped, '/drone_1/pose')
+    node = graph.recorder(choice=TopicChoice(bodies=('drone*', 'dorne*')))
+    node.trigger_configure()
+    node.trigger_activate()
+    for publisher, message in ((status, DiagnosticArray()), (drone, pose(1))):
+        matched(publisher)
+        publisher.publish(message)
+    wait_until(lambda: node.progress().status.messages >= 2, what='the messages')
+    node.trigger_deactivate()
+    assert node.finished[1] == '--bodies dorne* matches nothing'
 
 
 def test_each_session_of_mocap_control_has_its_file(graph):

@@ -56,6 +56,8 @@ BUFFERS = 'test/test_pipeline_freshness.py'
 ON_PACE, ON_LINE, ON_TIMES = (
     f'test/test_clock_{name}.py' for name in ('pace', 'line', 'sender_times'))
 REQUESTS = 'test/test_client_transport.py -k'
+HAND_EYE, ODOMETRY = (
+    'takes/evaluate/evaluation_calibration.py', 'test/test_recording_evaluation.py')
 DRIVERS, WORKER = 'test/test_drivers.py', 'test/test_worker.py'
 ROWS = (
     # A queue stays bounded, and whose loss is counted: by default that of the new item.
@@ -71,6 +73,19 @@ ROWS = (
      '        self._end', WORKER),
     # Nothing is done after ``stop`` unless the items are to be finished.
     ('core/worker_io.py', 'if not self._closed or self._queue:', 'if True:', WORKER),
+    # A jump of an odometry decides neither size nor transform; slow errors are no white noise.
+    (HAND_EYE, 'problem.leave_jumps_out(problem.start())', 'pass',
+     f'{ODOMETRY} -k interruption'),
+    (HAND_EYE, 'kept, rest <= _JUMP * max(usual, 1e-9)', 'kept, kept', f'{READINGS} -k jumps'),
+    # A comparison judges both takes; a recording without the bodies asked for is no success.
+    ('takes/assess/report_command.py', '*(self.other.found if self.other else ())', '',
+     'test/test_recording_report.py -k compared'),
+    ('takes/record/recorder_ros.py', "problem = '; '.join(self._missing(status.messages))",
+     'pass', 'test/test_recording_ros.py -k asked_for'),
+    (HAND_EYE, 'covariance[group, group] = scattered[group, group]', 'pass',
+     f'{ODOMETRY} -k last_for_seconds'),
+    ('takes/evaluate/evaluation_rules.py', "         explains=('straight path',)),", '),',
+     f'{ODOMETRY} -k interruption'),
     (SENDER, 'self.above_ns <= WINDOW_NS < above_ns', 'False', f'{ON_PACE} -k inside_a_stall'),
     (SENDER, 'line.pulled_ns - above_ns > EARLY_NS', 'False', f'{ON_PACE} -k all_clocks'),
     (SENDER, ' or lag_ns < self._late_lag_ns - LATE_NS', '', f'{ON_PACE} -k drain'),

@@ -79,58 +79,65 @@ def _estimate(take: Take, what: str) -> Trajectory:
 
 
 class Assessed(NamedTuple):
-    """What was found out about a take, and an odometry in it."""
+    """What was found out about a take, an odometry in it, and a take to compare with."""
 
     take: Take
     figures: dict[str, Figures]
     found: list[Finding]
-    evaluation: Optional[OdometryEvaluation]
+    evaluation: Optional[OdometryEvaluation] = None
+    other: Optional['Assessed'] = None
 
     @property
     def severity(self) -> Severity:
         """Return the worst severity of all findings."""
-        return severity_of([*self.found, *(self.evaluation.findings if self.evaluation else ())])
+        return severity_of([
+            *self.found, *(self.evaluation.findings if self.evaluation else ()),
+            *(self.other.found if self.other else ())])
 
 
 def assess(arguments: argparse.Namespace) -> Assessed:
     """
-    Read and assess a take.
+    Read and assess the takes.
 
     :raises OptitrackVrpnError: if an input cannot be read or evaluated.
     """
-    with Progress('reading') as reading:
-        take = load_take(
-            arguments.recording, absolute(arguments.estimate or ''), reading.show)
+    first = _assess_take(arguments.recording, absolute(arguments.estimate or ''))
+    take, figures = first.take, first.figures
     if arguments.reference is not None and arguments.reference not in take.bodies:
         raise ConfigurationError(f'{arguments.reference}: no such body; recorded are '
                                  f'{", ".join(take.bodies) or "none"}')
-    figures = _figures(take)
     for name in arguments.body:
         if name not in figures:
             raise ConfigurationError(f'{name}: no such body; recorded are {", ".join(figures)}')
     evaluation = None if arguments.estimate is None else evaluate_odometry(
         take.bodies[arguments.reference].trajectory, _estimate(take, arguments.estimate),
         rpe_seconds=arguments.rpe_seconds, max_offset_s=arguments.max_offset)
-    return Assessed(take, figures, findings(take, list(figures.values())), evaluation)
+    return first._replace(evaluation=evaluation, other=(
+        None if arguments.compare is None else _assess_take(arguments.compare)))
+
+
+def _assess_take(path: Path, estimate: str = '') -> Assessed:
+    with Progress('reading') as reading:
+        take = load_take(path, estimate, reading.show)
+    figures = _figures(take)
+    return Assessed(take, figures, findings(take, list(figures.values())))
 
 
 def make_page(arguments: argparse.Namespace, assessed: Assessed) -> str:
     """
     Create the page.
 
-    :raises OptitrackVrpnError: if the second take cannot be read, or jinja2 is not installed.
+    :raises BackendUnavailableError: if jinja2 is not installed.
     """
-    take, figures, found, result = assessed
+    take, figures, found, result, other = assessed
     sections = []
     if result is not None:
         sections.append(Section(
             f'{arguments.estimate} against {arguments.reference}', odometry_pictures(result),
             items(result.findings or find((GOOD_ESTIMATE,), None)), evaluation=result))
-    if arguments.compare is not None:
-        with Progress('reading') as reading:
-            other = load_take(arguments.compare, progress=reading.show)
-        sections.append(comparison((take.name, other.name), list(figures.values()),
-                                   list(_figures(other).values())))
+    if other is not None:
+        sections.append(comparison((take.name, other.take.name), list(figures.values()),
+                                   list(other.figures.values()), other.found))
     chosen = arguments.body or _worst(list(figures), found)
     everyone = list(figures.values())
     common = [paths(everyone), heights(take, everyone)] if len(figures) > 1 else []
@@ -192,13 +199,17 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         with whole_file(output, OWN, inputs, arguments.force) as path:
             path.write_text(text, encoding='utf-8')
     if arguments.json:
-        print(json_text(report_data(assessed.take, assessed.found, list(
-            assessed.figures.values()), assessed.severity, assessed.evaluation)))
+        print(json_text(report_data(
+            assessed.take, assessed.found, list(assessed.figures.values()), assessed.severity,
+            assessed.evaluation, None if assessed.other is None else (
+                assessed.other.take, assessed.other.found))))
     else:
-        clock = ReportClock(assessed.take)
-        for finding in assessed.found[:5]:
-            when = f' {clock.of_span(finding.spans[0])}' if finding.spans else ''
-            print(f'{finding.severity.word}: {finding.text}{when}')
+        for each in (assessed, *([assessed.other] if assessed.other else [])):
+            clock, of = ReportClock(each.take), f'{each.take.name}: ' * (
+                assessed.other is not None)
+            for finding in each.found[:5]:
+                when = f' {clock.of_span(finding.spans[0])}' if finding.spans else ''
+                print(f'{finding.severity.word}: {of}{finding.text}{when}')
         if (evaluation := assessed.evaluation) is not None:
             print(f'{arguments.estimate} against {arguments.reference}: ATE '
                   f'{1e3 * evaluation.ate.translation.rmse:.1f} mm, RPE over '

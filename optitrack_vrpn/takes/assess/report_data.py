@@ -24,12 +24,14 @@ def severity_of(found: Sequence[Finding]) -> Severity:
 def report_data(
     take: Take, found: Sequence[Finding], bodies: Sequence[Figures], severity: Severity,
     evaluation: Optional[OdometryEvaluation] = None,
+    other: Optional[tuple[Take, Sequence[Finding]]] = None,
 ) -> dict[str, Any]:
     """
     Return findings and statistics; times in seconds, stamps in ns since the Unix epoch.
 
     :param found: worst first.
-    :param severity: the worst one, also of the evaluation.
+    :param severity: the worst one, also of the evaluation and the other take.
+    :param other: a take that is compared, and its findings.
     """
     return {
         'name': take.name, 'kind': take.kind, 'severity': severity.word,
@@ -43,7 +45,10 @@ def report_data(
         'not_decoded': take.unread,
         'notes': {key: text for key, text in take.notes.items() if not key.startswith(SETTINGS)},
         'settings': take.settings(), 'connection': take.connection, 'clock': take.stamping,
-        'evaluation': None if evaluation is None else _evaluation(evaluation)}
+        'evaluation': None if evaluation is None else _evaluation(evaluation),
+        'compared': None if other is None else {
+            'name': other[0].name, 'severity': severity_of(other[1]).word,
+            'verdict': other[1][0].text, 'findings': [_finding(one) for one in other[1]]}}
 
 
 def _finding(one: Finding) -> dict[str, Any]:

@@ -195,8 +195,13 @@ def _facts(take: Take, bodies: Sequence[Figures], clock: ReportClock) -> list[st
 
 def comparison(
     names: tuple[str, str], first: Sequence[Figures], second: Sequence[Figures],
+    found: Sequence[Finding],
 ) -> Section:
-    """Compare the common bodies of two takes."""
+    """
+    Compare the common bodies of two takes.
+
+    :param found: about the second take.
+    """
     others = {f.name: f for f in second}
     rows = []
     for f in first:
@@ -215,8 +220,9 @@ def comparison(
                  other.rest.sigma3_mm if other.rest else math.nan)):
             rows.append((f'{f.name}: {what}', number(one, 2), number(two, 2),
                          number(two - one, 2)))
-    return Section(f'Compared with {names[1]}', head=('', *names, 'difference'), rows=rows,
-                   text='' if rows else 'The two takes have no body in common.')
+    return Section(
+        f'Compared with {names[1]}', found=items(found), head=('', *names, 'difference'),
+        rows=rows, text='' if rows else 'The two takes have no body in common.')
 
 
 def gap_rows(clock: ReportClock, f: Figures) -> list[tuple[str, ...]]:

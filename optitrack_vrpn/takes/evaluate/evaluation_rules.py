@@ -109,6 +109,10 @@ EVALUATION_RULES: Final[tuple[Rule[EvaluationFacts], ...]] = (
          'the errors here are those of the file as it is',
          'convert it: stamp tx ty tz qx qy qz qw, the pose of the sensor in its parent frame',
          explains=('not determined', 'straight path', 'estimate displaced')),
+    Rule('estimate displaced', ERROR, _displaced,
+         'the estimate is displaced {times}: the ATE mixes the parts, and the motion between them '
+         'is missing', 'was the odometry reset or restarted, or did it slip?',
+         explains=('straight path',)),
     Rule('not determined', WARN, lambda facts: [
         Case((), {'detail': text}) for text in facts.undetermined],
          '{detail}', 'see "Odometry against mocap" in docs/recording.md'),
@@ -123,9 +127,6 @@ EVALUATION_RULES: Final[tuple[Rule[EvaluationFacts], ...]] = (
          'and the estimate from the path by {error:.1f} mm, so that the rotation about this line, '
          'and with it the attitude of the ATE, is arbitrary',
          'use the RPE, which is not affected, or a path with curves'),
-    Rule('estimate displaced', ERROR, _displaced,
-         'the estimate is displaced {times}: the ATE mixes the parts, and the motion between them '
-         'is missing', 'was the odometry reset or restarted, or did it slip?'),
     Rule('estimate lacks most', ERROR, lambda facts: (
         _lacks(facts) if facts.continuity.coverage < _HALF_COVERED else ()),
          _COVERS, 'does the odometry run during the whole take?',

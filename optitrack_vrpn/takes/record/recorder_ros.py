@@ -278,8 +278,7 @@ class Recorder(ControlledLifecycleNode):
             found = f'no message of {counted(len(readers), "topic")} has arrived' + (
                 f': {cause}; {remedy}' if cause else '')
         patterns = self._config.choice.unmatched(reader.metadata.name for reader in readers)
-        return [*filter(None, [found]), *(
-            f'{pattern} matches nothing so far' for pattern in patterns)]
+        return [*filter(None, [found]), *(f'{pattern} matches nothing' for pattern in patterns)]
 
     def _notes(self) -> dict[str, str]:
         """Return the notes that are stored in the file."""
@@ -315,8 +314,8 @@ class Recorder(ControlledLifecycleNode):
         lost = sum(self._intake.lost().values()) if self._intake is not None else 0
         problem = '; '.join(filter(None, (spool.stop(), self._intake_fault())))
         status = spool.status()
-        if not problem and not status.messages:
-            problem = self._missing(0)[0]
+        if not problem:
+            problem = '; '.join(self._missing(status.messages))
         if lost:
             problem = '; '.join(filter(None, (problem, (
                 f'lost on the way: {counted(lost, "message")} that publishers had dropped before '
