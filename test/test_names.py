@@ -5,7 +5,7 @@
 from hypothesis import given, strategies as st
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.names import (
-    check_template, NAME_RULES, NameTable, NameTemplates, printable, ros_name)
+    NAME_RULES, NameTable, NameTemplates, printable, ros_name, wrong_name)
 from optitrack_vrpn.node.settings import FrameSettings, TopicSettings
 import pytest
 from rclpy.validate_full_topic_name import validate_full_topic_name
@@ -104,7 +104,8 @@ def test_a_body_cannot_take_another_ones_ned_frame_or_the_worlds():
                                       '~{body}', '~', '/~/{body}', 'a/~/{body}', '~//{body}'])
 def test_bad_topic_templates_are_refused(template):
     with pytest.raises(ConfigurationError, match='pose is'):
-        check_template(template, 'pose', True)
+        TopicSettings(pose=template)
+    assert wrong_name(template, 'pose', True, template=True)
 
 
 def test_templates_that_make_one_name_of_two_are_refused():

@@ -12,7 +12,6 @@ import re
 from typing import Callable, Iterable, NamedTuple, Optional
 import unicodedata
 
-from optitrack_vrpn.core.errors import ConfigurationError
 
 #: Chosen: fits every VRPN name (99 bytes), and DDS's limit (256) together with a namespace.
 MAX_ROS_NAME = 100
@@ -84,41 +83,26 @@ def is_fixed(template: str) -> bool:
     return '{body}' not in template
 
 
-def check_topic(topic: str, what: str) -> None:
-    """Check a topic; ConfigurationError if ROS does not accept it."""
-    if not _TOPIC.fullmatch(topic) or '__' in topic:
-        raise ConfigurationError(f'{what} is {topic!r}, which ROS does not accept as a topic')
-
-
-def check_template(template: str, what: str, topic: bool) -> None:
+def wrong_name(name: str, what: str, topic: bool, template: bool = False) -> str:
     """
-    Check that a template makes valid names.
+    Return why a name is not valid; '' if it is.
 
     :param what: name of the parameter, for the message.
     :param topic: True for topics, False for frame ids.
-    :raises ConfigurationError: if it has another placeholder than ``{body}``, or makes invalid
-        ROS names.
+    :param template: whether ``{body}`` stands for the name of a body; no other placeholder may be.
     """
-    placeholders = set(_PLACEHOLDER.findall(template))
-    if placeholders - {'{body}'}:
-        raise ConfigurationError(
-            f"{what} is {template!r}; it may contain '{{body}}' and no other placeholder, "
-            f"as in '{'{body}/pose' if topic else 'lab/{body}'}'")
-    example = template.replace('{body}', 'body')
-    valid = _TOPIC.fullmatch(example) and '__' not in example if topic else (
-        _FRAME.fullmatch(example))
-    if not valid:
-        raise ConfigurationError(
-            f'{what} is {template!r}, which makes names such as {example!r} that ROS does not '
-            'accept')
-
-
-def check_frame(frame: str, what: str) -> None:
-    """Check a fixed frame id; ConfigurationError if tf2 does not accept it."""
-    if not _FRAME.fullmatch(frame):
-        raise ConfigurationError(
-            f'{what} is {frame!r}; a frame id is not empty, contains no space and does not begin '
-            "with '/'")
+    if template and set(_PLACEHOLDER.findall(name)) - {'{body}'}:
+        return (f"{what} is {name!r}; it may contain '{{body}}' and no other placeholder, as in "
+                f"'{'{body}/pose' if topic else 'lab/{body}'}'")
+    example = name.replace('{body}', 'body') if template else name
+    if _TOPIC.fullmatch(example) and '__' not in example if topic else _FRAME.fullmatch(example):
+        return ''
+    if template:
+        return (f'{what} is {name!r}, which makes names such as {example!r} that ROS does not '
+                'accept')
+    return f'{what} is {name!r}' + (
+        ', which ROS does not accept as a topic' if topic else
+        "; a frame id is not empty, contains no space and does not begin with '/'")
 
 
 @dataclass(frozen=True)

@@ -6,16 +6,15 @@ All parameters of the node: the settings of its parts, and its own.
 This file imports no ROS, so that documents can be generated without it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-import functools
+import itertools
 import math
 
 from optitrack_vrpn.control.protocol import ControlConfig
 from optitrack_vrpn.core.axes import AxesConfig
 from optitrack_vrpn.core.errors import ConfigurationError
-from optitrack_vrpn.core.names import (
-    check_frame, check_template, check_topic, NAME_RULES)
+from optitrack_vrpn.core.names import NAME_RULES, wrong_name
 from optitrack_vrpn.core.settings.schema import Change, checked, section, setting
 from optitrack_vrpn.drivers.config import ClientConfig
 from optitrack_vrpn.drivers.table import DEFAULT, source_settings, SOURCES
@@ -30,20 +29,9 @@ from optitrack_vrpn.stream.skeletons.settings import SkeletonSettings
 _SOURCES = source_settings()
 
 
-def _check_each(*checks: Callable[[], None]) -> None:
-    """
-    Run all checks.
-
-    :raises ConfigurationError: contains the lines of all errors.
-    """
-    wrong = []
-    for check in checks:
-        try:
-            check()
-        except ConfigurationError as error:
-            wrong.append(str(error))
-    if wrong:
-        raise ConfigurationError('\n'.join(wrong))
+def _refuse(wrong: Iterable[str]) -> None:
+    if lines := list(filter(None, wrong)):
+        raise ConfigurationError('\n'.join(lines))
 
 
 @checked
@@ -64,19 +52,12 @@ class FrameSettings:
 
         :raises ConfigurationError: one line for each error.
         """
-        _check_each(
-            lambda: check_frame(self.world, 'world'),
-            lambda: check_frame(self.world_ned, 'world_ned'),
-            lambda: check_frame(self.parent or 'none', 'parent'),
-            lambda: check_template(self.body, 'body', False),
-            lambda: check_template(self.body_ned, 'body_ned', False))
-        for one, other in (('world', 'world_ned'), ('body', 'body_ned'), ('parent', 'world'),
-                           ('parent', 'world_ned'), ('world', 'body'), ('world_ned', 'body'),
-                           ('world', 'body_ned'), ('parent', 'body'), ('parent', 'body_ned')):
-            if getattr(self, one) == getattr(self, other):
-                raise ConfigurationError(
-                    f'{other} is {getattr(self, other)!r}, the same as {one}; they are different '
-                    'frames')
+        names = {'parent': self.parent or 'none', 'world': self.world,
+                 'world_ned': self.world_ned, 'body': self.body, 'body_ned': self.body_ned}
+        _refuse(wrong_name(name, what, False, what.startswith('body'))
+                for what, name in names.items())
+        _refuse(f'{other} is {names[other]!r}, the same as {one}; they are different frames'
+                for one, other in itertools.combinations(names, 2) if names[one] == names[other])
 
 
 @checked
@@ -117,8 +98,7 @@ class TopicSettings:
                 f"other is {self.other!r}; it must contain '{{kind}}', as in '{{body}}/{{kind}}'")
         shared = {name: getattr(self, name) for name, kind in KINDS.items()
                   if not kind.per_body and hasattr(self, name)}
-        _check_each(*(functools.partial(check_topic, topic, name)
-                      for name, topic in shared.items()))
+        _refuse(wrong_name(topic, name, True) for name, topic in shared.items())
         owners: dict[str, str] = {}
         for name, kind in KINDS.items():
             topic = shared.get(name, kind.topic)
@@ -126,12 +106,10 @@ class TopicSettings:
                     topic, name) != name:
                 raise ConfigurationError(
                     f'{owners[topic]} and {name} have the same topic {topic!r}')
-        _check_each(
-            lambda: check_template(self.pose, 'pose', True),
-            lambda: check_template(self.pose_ned, 'pose_ned', True),
-            lambda: check_template(self.odom or 'odom', 'odom', True),
-            lambda: check_template(self.pose_2d or 'pose_2d', 'pose_2d', True),
-            lambda: check_template(self.other.replace('{kind}', 'odom'), 'other', True))
+        _refuse(wrong_name(topic, what, True, True) for what, topic in (
+            ('pose', self.pose), ('pose_ned', self.pose_ned), ('odom', self.odom or 'odom'),
+            ('pose_2d', self.pose_2d or 'pose_2d'),
+            ('other', self.other.replace('{kind}', 'odom'))))
         templates = self.templates()
         if len(set(templates.values())) < len(templates):
             raise ConfigurationError(
