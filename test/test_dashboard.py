@@ -193,18 +193,6 @@ def test_a_force_is_drawn_from_the_middle_of_its_plate_and_no_line_that_is_none(
     assert struct.unpack_from('<BBHf', frame) == (3, 0, 3, 0.0) and len(frame) == 8 + 3 * 28
 
 
-def test_the_history_is_of_the_last_minute():
-    fed = Fed('a')
-    for step in range(700):
-        fed.step(0.1 * step, reports=step % 10 == 0)
-    found = fed.lab.history(fed.lab.bodies['mocap: a'].index, 70.0)
-    assert len(found['rates']) == pytest.approx(60, abs=1)
-    assert 200 <= len(found['places']) <= 300
-    assert min(row[0] for row in found['rates'] + found['places']) >= -60.0
-    assert found['places'][-1][1:] == [1.0, 2.0, 0.5] and found['rates'][-1][1:] == [240.0, 0.4]
-    assert fed.lab.history(12345, 70.0) is None
-
-
 def test_what_is_heard_of_no_more_is_forgotten_and_the_memory_is_bounded():
     fed = Fed('a')
     fed.step(0.0)

@@ -7,7 +7,7 @@ from pathlib import Path
 import signal
 import time
 
-from dashboard_kit import Published, Served
+from dashboard_kit import Served
 import pytest
 from recording_kit import BEGIN_NS, write_poses
 from rosgraph import NodeProcess, Observer, wait_until
@@ -285,21 +285,3 @@ def test_a_report_that_is_opened_through_the_dashboard_can_be_zoomed(tmp_path):
             assert all('Content Security Policy' in line for line in refused)
     finally:
         served.close()
-
-
-def test_markup_in_names_is_text(lab):
-    markup = '<img src=x onerror=document.title=1>'
-    with Observer() as observer, browser(lab.url) as page:
-        published = Published(observer.node, [markup])
-        wait_until(lambda: published.publish(message=markup) or markup in text(page, '#rows'),
-                   30.0, 'the name')
-        published.publish('JUMPED', markup)
-        eventually(page, '#causes', markup)
-        assert page.execute_script("return document.querySelectorAll('main img').length") == 0
-        # Another server has another body with this number: it does not inherit the trail.
-        assert page.execute_script("""
-            const row = page.state.bodies[0];
-            view.bodies.get(row.index).trail.push([0, 0, 0, 0]);
-            view.describe([{...row, name: 'other'}]);
-            return view.bodies.get(row.index).trail.length""") == 0
-        assert errors(page) == []

@@ -16,9 +16,8 @@ import time
 from conftest import children_of, gone, lacking
 from optitrack_vrpn.core.names import counted
 import pytest
-from server_kit import FakeServer
 from tool_kit import ROOT, run_tool, start_tool
-from transport_kit import hold, wait_until
+from transport_kit import wait_until
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -149,15 +148,6 @@ def test_demo_fails_where_nothing_streams():
     assert 'doctor' not in line
     assert 'clock' not in done.stdout and 'latency' not in done.stdout
     assert 'ros2 topic' not in done.stdout
-
-
-def test_demo_says_what_to_do_where_a_server_has_no_bodies():
-    with FakeServer(hold) as server:
-        done = demo('--seconds', '4', '--server', f'127.0.0.1:{server.port}')
-    assert done.returncode == 1
-    line, = done.stderr.splitlines()
-    assert not lacking(line, 'demo: no body appeared', 'silent', 'Motive',
-                       f'the doctor with --server 127.0.0.1 --port {server.port}')
 
 
 def test_the_hint_is_a_command_that_shows_a_pose_without_ros2(ros2, monkeypatch):

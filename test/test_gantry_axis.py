@@ -123,17 +123,6 @@ def test_the_cubic_joins_position_and_velocity(start, velocity, end, end_velocit
     assert list(cubic.points(0.01))[-1] == cubic.at(0.01)
 
 
-def test_rounding_to_steps_never_adds_up():
-    rig = perfect(plant=replace(settings_of('chaser_x').axes[0].plant, slip_positive=0.0,
-                                reversal_loss=0.0))
-    for k in range(200):
-        rig.axis.go_to(0.0 if k % 2 else 0.000013)
-        rig.run(0.1)
-    rig.axis.go_to(0.0)
-    rig.run(1.0)
-    assert rig.plant.axes[rig.name].steps == 0
-
-
 # -- modes --------------------------------------------------------------------------------------
 
 def test_a_sine_is_the_closed_form_around_where_it_was_entered():

@@ -158,12 +158,6 @@ def test_reset_starts_anew_and_a_new_rate_designs_anew():
     assert lowpass.rate_hz == 240.0
 
 
-def test_without_a_usable_rate_poses_pass_as_they_are():
-    lowpass = Lowpass(LowpassConfig(30.0))
-    for rate in (0.0, 59.0):
-        assert lowpass.update(5, (1.0, 2.0, 3.0), UPRIGHT, rate) == (5, (1.0, 2.0, 3.0), UPRIGHT)
-
-
 @pytest.mark.parametrize('rate', [1e5, 1e12])
 def test_a_rate_far_above_that_of_the_inputs_costs_no_more_than_the_memory_of_the_filter(rate):
     lowpass = Lowpass(LowpassConfig(cutoff_hz=5.0, compensate_delay=False))

@@ -137,12 +137,6 @@ def test_parameters_of_other_nodes_in_a_shared_file_are_no_typing_errors(name, f
     assert is_foreign(name, NAMES_OF_NODE) is foreign
 
 
-def test_an_unknown_setting_of_a_body_lists_the_allowed_ones():
-    _, (line,) = sift_body_settings({'bodies.a.enabled': True})
-    assert 'did you mean' not in line
-    assert 'allowed: name, topic, frame, offset, validation.*, lowpass.*, motion.*' in line
-
-
 @pytest.mark.parametrize('server, words', [
     *((address, 'server is .* IPv4 address') for address in (
         '192.168.1.999', '1.2.3.4.5', '256.0.0.1')),
@@ -155,8 +149,3 @@ def test_an_address_that_is_of_no_or_of_many_computers_is_refused(server, words)
 @pytest.mark.parametrize('server', ['192.168.1.99', 'motive.lab', '10.0.0.1.lab', '127.1'])
 def test_addresses_and_names_that_can_be_are_taken(server):
     assert ClientConfig(server=server).server == server
-
-
-def test_a_removed_output_is_refused_with_what_to_do():
-    (line,) = sift(NodeSettings, {'outputs': ['pose', 'joint_states']})[1]
-    assert 'joint_states was removed: take skeleton_tf' in line

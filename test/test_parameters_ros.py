@@ -2,16 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The parameters of a real node: files, descriptors, and changes at run time."""
 
-from pathlib import Path
-import re
 
 from conftest import lacking
 from pipeline_kit import pose_report
 import pytest
 import yaml
-
-ROOT = Path(__file__).resolve().parent.parent
-CONFIG = ROOT / 'config' / 'optitrack_vrpn.yaml'
 
 
 FILE = """
@@ -66,15 +61,6 @@ def test_a_file_is_read_with_whole_numbers_empty_lists_and_any_body(ros, tmp_pat
         assert made.settings.client.link.retry_max_s == 2.0
 
 
-@pytest.mark.ros
-def test_the_shipped_file_changes_nothing(ros):
-    arguments = ['--ros-args', '--params-file', str(CONFIG)]
-    with ros.NodeHere(args=arguments, spin=False) as filled, ros.NodeHere(spin=False) as plain:
-        for here in (filled, plain):
-            assert here.node.trigger_configure().name == 'SUCCESS'
-        assert filled.node.configuration == plain.node.configuration
-
-
 def dump(node):
     """Give the parameters of a node as ``ros2 param dump`` writes them."""
     values = {name: parameter.value for name, parameter in
@@ -100,30 +86,6 @@ def test_a_dump_of_the_parameters_can_be_loaded_again(ros, tmp_path, up_axis):
             text = dump(here.node)
     assert seen[0] == seen[1] == seen[2]
     assert seen[0].settings.axes.up_axis == up_axis and seen[0].settings.bodies.allow == ()
-
-
-@pytest.mark.ros
-def test_all_wrong_values_of_a_file_are_reported(
-        ros, observer, tmp_path):
-    path = tmp_path / 'wrong.yaml'
-    path.write_text(
-        '/**:\n  ros__parameters: {port: 99999, up_axis: x, validation: {max_sped: 3.0, '
-        'max_speed: fast}, bodies: {drone 1: {max_sped: 1.0}, wand: {offset: [1, 2]}, '
-        'a: {name: x}, b: {name: x}}, autostart: 1, server: "10.0.0.1:3883", '
-        'topics: {pose: pose}, frames: {body: "{nose}", world: "/w", world_ned: ""}, '
-        'use_sim_time: true}\n')
-    wrong = ('port', 'up_axis', 'validation.max_sped', 'validation.max_speed', 'autostart',
-             'bodies.drone 1.max_sped', 'bodies.wand.offset', "'a' and 'b'", 'server',
-             'topics.pose', 'frames.body', 'frames.world', 'frames.world_ned', 'use_sim_time')
-    with ros.NodeProcess('--params-file', path) as node:
-        for name in wrong:
-            node.wait_for(rf'ERROR.*\]: .*{re.escape(name)}(?!\w)')
-        assert not observer.transition('configure')
-        assert observer.state() == 'unconfigured'
-        for name in wrong:
-            node.wait_for(rf'ERROR.*cannot configure: .*{re.escape(name)}(?!\w)')
-        # What ROS can set needs no restart, but a wrong name stays wrong.
-        assert node.end()[0] == 0
 
 
 @pytest.mark.ros

@@ -279,14 +279,6 @@ def test_lost_frames_decide_the_verdict(kept, coverage):
     assert len(found.continuity.gaps_ns) > 10 and found.continuity.resets_ns == []
 
 
-def test_short_gaps_of_the_reference_do_not_end_the_evaluation():
-    """Gaps of less than the change of the time offset that is tried, as of a busy computer."""
-    reference, estimate = recording(4, duration_s=28.0)
-    gappy = reference.at(reference.stamps_ns % 900_000_000 > 30_000_000)
-    offset_ns = round((OFFSET_S + 0.02) * NS_PER_S)
-    check_calibration(estimate_hand_eye(gappy, estimate, offset_ns), 1e6, 0.1, 0.001)
-
-
 @pytest.mark.parametrize('noise', (1.0, 0.0))
 def test_motion_in_a_plane_leaves_the_height_open(noise):
     reference, estimate = recording(7, axes=(1, 1, 0, 0, 0, 1), noise=noise)
@@ -311,14 +303,6 @@ def test_a_straight_path_leaves_the_attitude_of_the_ate_open():
     found = evaluate_odometry(reference, sensor_on_line)
     assert 'straight path' in [one.code for one in found.findings]
     assert found.ate.rotation_deg.rmse > 5.0 and found.rpe.rotation_deg.rmse < 0.6
-
-
-def test_without_turns_synchronised_clocks_stay_synchronised():
-    """The offset that correlates best is that of noise, up to 2 s away."""
-    reference, estimate = recording(8, axes=(1, 1, 1, 0, 0, 0), duration_s=15.0)
-    found = evaluate_odometry(reference, estimate.shifted(round(OFFSET_S * NS_PER_S)))
-    assert found.hand_eye.offset_ns == 0
-    assert found.ate.translation.rmse == pytest.approx(0.003 * np.sqrt(3), rel=0.1)
 
 
 def test_other_motion_is_no_match():

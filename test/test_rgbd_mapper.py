@@ -186,16 +186,6 @@ def test_a_map_that_is_spoilt_is_refused_with_the_file_named(tmp_path, spoil, co
         load_keyframes(tmp_path / 'map')
 
 
-def test_keyframes_are_loaded_in_the_order_of_their_numbers(tmp_path):
-    mapper = mapped(Mapper(), last=6, loops=False)
-    first, second = mapper.keyframes[:2]
-    first.number, second.number = 9999, 10000
-    save_keyframes(tmp_path / 'map', [first, second], mapper.odometry_path(), mapper.path())
-    (tmp_path / 'map' / 'notes.yml').write_text('mine: true')
-    keyframes, _ = load_keyframes(tmp_path / 'map')
-    assert [each.number for each in keyframes] == [9999, 10000]
-
-
 @pytest.mark.parametrize('name', ['x' * 300, 'file/map'])
 def test_a_place_that_cannot_be_written_is_named_and_left_as_it_was(tmp_path, name):
     mapper = mapped(Mapper(), last=2, loops=False)

@@ -162,14 +162,6 @@ def test_a_pause_of_the_odometry_leaves_the_motion_open(mapper):
     assert edges == keyframes - 2
 
 
-def test_a_keyframe_is_taken_on_request(mapper):
-    here, robot = mapper
-    drive(here, robot, [0])
-    assert robot.call('add_manual_keyframe').success
-    drive(here, robot, [0], offset_ns=10**7)
-    wait_until(lambda: graph_of(robot)[0] == 2)
-
-
 def test_missing_odometry_is_named_in_the_diagnostics(mapper):
     _, robot = mapper
     robot.stamp_ns = int(images()[0][0])

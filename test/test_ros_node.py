@@ -164,19 +164,3 @@ def test_signals_end_the_process_cleanly_and_quickly_in_every_state(user):
         finally:
             for node in nodes:
                 node.__exit__()
-
-
-def test_a_parameter_file_for_other_nodes_is_reported(tmp_path):
-    def write(name, text):
-        (tmp_path / name).write_text(text)
-        return tmp_path / name
-    section = '{ros__parameters: {port: 4000}}'
-    wrong = write('wrong.yaml', f'optitrack: {section}\nlab: {{optitrack_vrpn: {section}}}')
-    fine = write('fine.yaml', f'/here/optitrack_vrpn: {section}')
-    everybody = write('everybody.yaml', f'/**: {section}')
-    with at(free_port(), '-r', '__ns:=/here', '--params-file', wrong, '--params-file', fine,
-            '--params-file', everybody) as node:
-        node.wait_for(r'unconfigured; ')
-        node.wait_for(
-            r'WARN.*wrong\.yaml.*/optitrack, /lab/optitrack_vrpn.*/here/optitrack_vrpn')
-        assert node.log.count('wrong.yaml') == 1

@@ -58,13 +58,6 @@ def test_lost_bodies_are_left_out_and_new_ones_come_in_alphabetical_order():
     assert found[times[7]] == ('a', 'b', 'c', 'd')
 
 
-@pytest.mark.parametrize(('camera_hz', 'wanted_hz'), [
-    (100, 100), (120, 100), (180, 100), (240, 100), (360, 100), (50, 50)])
-def test_the_rate_is_a_hundred_a_second_by_stamp(camera_hz, wanted_hz):
-    frames = [(stamp, NAMES) for stamp in stamps(camera_hz, camera_hz * 10)]
-    assert len(collect(FrameCollector(100.0), frames)) == pytest.approx(10 * wanted_hz, rel=0.02)
-
-
 @given(st.lists(st.tuples(st.integers(-50, 50), st.sets(st.sampled_from(NAMES))), max_size=60),
        st.integers(1, 5))
 def test_no_frame_is_given_twice_in_a_row_and_none_is_empty(steps, batch):

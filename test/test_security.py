@@ -64,18 +64,6 @@ def test_no_socket_of_the_client_is_open_to_every_network(interface, address):
     assert not wide
 
 
-def test_bodies_beyond_the_most_are_counted_and_cost_nothing():
-    made = []
-    pipeline = Pipeline(PipelineConfig(max_bodies=5), made.append)
-    for number in range(2000):
-        pipeline.process([pose_report(
-            f'body {number}', 10**9 + number, (1.0, 2.0, 3.0), sensor=sensor)
-            for sensor in (0, 1)], 10**15 + number, 10**18)
-    assert len(made) == len(pipeline.bodies) == 5
-    assert pipeline.dropped['more_than_bodies_max'] == 4000 - 5
-    assert sum(notice.key == 'too many bodies' for notice in pipeline.take_events()) == 1
-
-
 def test_what_the_log_is_told_of_a_hostile_server_is_one_printable_line():
     """Notices of the pipeline and changes of the connection are all that the node logs of it."""
     pipeline = Pipeline(PipelineConfig())

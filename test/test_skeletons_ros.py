@@ -19,7 +19,6 @@ from optitrack_vrpn.stream.skeletons.stage import Axes
 import pytest
 from rclpy.qos import QoSProfile
 from rosgraph import stamp_ns, wait_until
-from sensor_msgs.msg import PointCloud2
 from visualization_msgs.msg import Marker, MarkerArray
 
 pytestmark = [pytest.mark.ros, pytest.mark.network]
@@ -135,19 +134,6 @@ def test_wrenches_and_the_frame_of_their_plate(world, user, kind):
     assert plate.child_frame_id == 'Plate_1' and position == pytest.approx((0, 0, 0), abs=1e-6)
     # Motive's x is north: the plate's x is north and its y is west.
     assert np.abs(np.dot(quat, (0.0, 0.0, np.sqrt(0.5), np.sqrt(0.5)))) == pytest.approx(1.0)
-
-
-def test_a_point_cloud_holds_labelled_and_unlabelled_markers(world, user):
-    server = world.motive(1, rate=RATE, natnet={'markers': 2, 'unlabelled': 3})
-    topic = user.listen(PointCloud2, '/pointCloud', QOS)
-    world.node(server, 'natnet', outputs=['point_cloud'])
-    topic.wait(3)
-    cloud = topic.messages()[-1]
-    assert [(field.name, field.offset, field.datatype) for field in cloud.fields] == [
-        ('x', 0, 7), ('y', 4, 7), ('z', 8, 7)]
-    points = np.frombuffer(bytes(cloud.data), dtype='<f4').reshape(-1, 3)
-    assert cloud.point_step == 12 and len(points) == cloud.width == 5
-    np.testing.assert_allclose(np.hypot(points[2:, 0], points[2:, 1]), 3.0, rtol=1e-5)
 
 
 @pytest.mark.parametrize('most', range(1, 9))
