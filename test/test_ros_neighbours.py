@@ -182,6 +182,14 @@ def test_tf_is_read_for_some_seconds_after_a_change_and_only_beside_other_publis
     assert not graph.readers, 'nothing has changed'
     parents.begin(lambda: {**own, 'cart': 'optitrack'}, 2, 4 + TF_NS)
     assert len(graph.readers) == 2
+    graph.waiting = [sent('map', 'cart')]
+    assert {*parents.look(5 + TF_NS)} == {'wand', 'cart'}, 'until the reading has ended'
+    assert {*parents.look(5 + 2 * TF_NS)} == {'cart'}, 'the other publisher of wand has ended'
+    graph.publishers = 1
+    parents.begin(lambda: own, 1, 6 + 2 * TF_NS)
+    assert parents.look(7 + 2 * TF_NS) == {}
+    graph.publishers = 2
+    parents.begin(lambda: own, 1, 8 + 2 * TF_NS)
     parents.close()
     assert not graph.readers
 
@@ -189,6 +197,7 @@ def test_tf_is_read_for_some_seconds_after_a_change_and_only_beside_other_publis
 def test_each_conflicting_publisher_is_found_with_a_topic():
     class Topics:
         looked = []
+        others = {'/x': [('b', '/lab')]}
 
         def count_publishers(self, topic):
             return 1 if topic == '/alone' else 2
@@ -204,7 +213,7 @@ def test_each_conflicting_publisher_is_found_with_a_topic():
             return [SimpleNamespace(node_name=name, node_namespace=namespace)
                     for name, namespace in (
                         ('a', '/'), ('_NODE_NAME_UNKNOWN_', '_NODE_NAMESPACE_UNKNOWN_'),
-                        *([('b', '/lab')] if topic == '/x' else []))]
+                        *self.others.get(topic, ()))]
     conflicts = ConflictingPublishers(Topics(), 5)
     turns = [conflicts.turn(5 + 10**9 + k * TURN_NS // 4) for k in range(12)]
     assert turns == [0, None, None, None, 1, None, None, None, 2, None, None, None]
@@ -212,6 +221,13 @@ def test_each_conflicting_publisher_is_found_with_a_topic():
     assert conflicts.look(['/w', '/x']) == conflicts.look(['/w']) == {'/lab/b': '/x'}
     conflicts.look(['/alone'])
     assert '/alone' not in Topics.looked, 'without another publisher the list is not asked for'
+    Topics.others = {'/y': [(f'n{number}', '/') for number in range(20)]}
+    conflicts.look(['/w'])
+    found = conflicts.look(['/y'])
+    assert '/lab/b' not in found, 'it has ended'
+    assert len(found) == 8 and conflicts.turn(10**12) == 3, 'a bound, and further turns'
+    Topics.others['/y'][0:1] = []
+    assert len(conflicts.look(['/w'])) in (7, 8) and '/n0' not in conflicts.look(['/y'])
 
 
 def test_a_node_that_is_alone_finds_no_others():

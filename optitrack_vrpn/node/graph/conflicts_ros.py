@@ -17,6 +17,8 @@ CHECKS_NS = (1_000_000_000, 3_000_000_000, 8_000_000_000)
 #: Period of the checks of one body's topics (ns), while the node runs. Chosen: a check takes 0.1
 #: to 0.3 ms with Python's interpreter lock held.
 TURN_NS = 2_000_000_000
+#: Chosen: other publishers that are kept.
+_MOST_OTHERS = 8
 #: How long TF is read (ns). Chosen: discovery of the reader takes up to a second.
 TF_NS = 3_000_000_000
 #: Chosen: messages that are kept between two reads, enough for some of each publisher; messages of
@@ -43,7 +45,7 @@ class DuplicateNames:
 
 
 class ConflictingPublishers:
-    """Search every two seconds for other publishers on the topics of one body."""
+    """Search every two seconds for other publishers on the topics of one body, and of one known."""
 
     def __init__(self, node: Node, now_ns: int) -> None:
         self._node = node
@@ -53,24 +55,34 @@ class ConflictingPublishers:
 
     def turn(self, now_ns: int) -> Optional[int]:
         """Return the number of the next turn, or None while it is not due."""
-        # Chosen: largest number of nodes that are found.
-        if now_ns < self._due_ns or len(self._found) >= 8:
+        if now_ns < self._due_ns:
             return None
         self._due_ns = now_ns + TURN_NS
         self._turns += 1
         return self._turns - 1
 
     def look(self, topics: Sequence[str]) -> dict[str, str]:
-        """Check topics of this node; return all other publishers so far, with a topic of each."""
-        own = self._node.get_name(), self._node.get_namespace()
-        for topic in topics:
-            if self._node.count_publishers(topic) < 2:    # the list of them takes far longer
-                continue
-            for info in self._node.get_publishers_info_by_topic(topic):
-                if (info.node_name, info.node_namespace) != own and info.node_name != NAMELESS:
-                    self._found.setdefault(
-                        full_name(info.node_name, info.node_namespace), topic)
+        """Check topics of this node; return all other publishers known, with a topic of each."""
+        known = [*self._found.values()]
+        # One that has ended is found out after as many turns as there are others.
+        again = [known[self._turns % len(known)]] if known else []
+        for topic in dict.fromkeys([*topics, *again]):
+            others = self._others(topic)
+            for name in [name for name, its in self._found.items() if its == topic]:
+                if name not in others:
+                    del self._found[name]
+            for name in others[:_MOST_OTHERS - len(self._found)]:
+                self._found.setdefault(name, topic)
         return self._found.copy()
+
+    def _others(self, topic: str) -> list[str]:
+        """List the full names of other nodes that publish on a topic."""
+        if self._node.count_publishers(topic) < 2:    # the list of them takes far longer
+            return []
+        own = self._node.get_name(), self._node.get_namespace()
+        return [full_name(one.node_name, one.node_namespace)
+                for one in self._node.get_publishers_info_by_topic(topic)
+                if (one.node_name, one.node_namespace) != own and one.node_name != NAMELESS]
 
 
 class ForeignParents:
@@ -86,7 +98,9 @@ class ForeignParents:
         self._group = PolledGroup()
         self._own: Mapping[str, str] = {}
         self._seen: tuple[object, ...] = ()
+        #: What was found in the last seconds of reading, and in those before.
         self._found: dict[str, tuple[str, str]] = {}
+        self._before: dict[str, tuple[str, str]] = {}
         self._readers: list[Any] = []
         self._decoded: dict[tuple[int, bytes], int] = {}
         self._until_ns = 0
@@ -103,7 +117,9 @@ class ForeignParents:
         if self._readers or seen == self._seen:
             return
         self._seen = seen
+        self._found, self._before = {}, self._found
         if max(counts) < 2:    # this node has one publisher of each
+            self._before = {}
             return
         self._own = own()
         if not self._own:
@@ -123,7 +139,8 @@ class ForeignParents:
         """
         Read the transforms that wait; call it about ten times a second.
 
-        :returns: of each such frame so far, its parent of this node and that of the other one.
+        :returns: of each such frame, its parent of this node and that of the other one; what is
+            known stays until the next seconds of reading have ended.
         """
         for reader in self._readers:
             with reader.handle:
@@ -133,8 +150,9 @@ class ForeignParents:
                         break
                     self._read(taken[0], reader.msg_type)
         if self._readers and now_ns >= self._until_ns:
+            self._before = {}
             self.close()
-        return self._found.copy()
+        return {**self._before, **self._found}
 
     def _read(self, data: bytes, kind: Any) -> None:
         # The size, and what follows the first stamp, which are its frames.
