@@ -45,7 +45,7 @@ class DuplicateNames:
 
 
 class ConflictingPublishers:
-    """Search every two seconds for other publishers on the topics of one body, and of one known."""
+    """Search every two seconds for others on the topics of one body, and of one that is known."""
 
     def __init__(self, node: Node, now_ns: int) -> None:
         self._node = node
