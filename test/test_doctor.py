@@ -51,15 +51,16 @@ def test_nothing_is_wrong_with_a_healthy_server(examine):
     for check in set(CHECKS) - BUSY - hiccup:
         assert result.level(check) == ('SKIP' if check in skipped else 'OK'), result.checks[check]
     assert result.values('name')['address'] == '127.0.0.1'
-    assert result.values('route') == {'local': '127.0.0.1', 'card': 'lo'}
+    route = result.values('route')
+    assert (route['local'], route['card']) == ('127.0.0.1', 'lo')
     assert result.values('handshake')['version'] == '07.38'
     assert "'Rigid Body 1', 'Rigid Body 2', 'Rigid Body 3'" in result.found('senders')
-    assert result.values('senders')['send_poses'] == 3
+    assert result.values('senders')['count'] == 3
     data = result.values('data')
     assert data['transport'] == 'udp'
     assert 10 < data['poses'] < 3 * 120 * (data['listened_s'] + 0.2)
     assert result.values('rate')['rate_hz'] == pytest.approx(120.0, rel=0.02)
-    assert result.values('stamps')['base'] == 'sender_start'
+    assert "sender's start" in result.found('stamps')
     assert result.code == (1 if hiccup or result.level('clock') == 'WARN' else 0)
 
 
@@ -72,17 +73,14 @@ def test_a_way_that_is_asked_for_is_examined(examine, way, level):
 
 def test_stamps_of_the_epoch_give_the_offset_of_the_clocks(examine):
     result = examine(motive(clock=SimClock(base='epoch')))
-    values = result.values('stamps')
-    assert values['base'] == 'unix_epoch'
-    assert values['sender_time_s'] == pytest.approx(time.time(), abs=30.0)
-    assert abs(values['ahead_s']) < 1.0
+    assert 'Unix epoch' in result.found('stamps')
+    assert abs(result.values('stamps')['ahead_s']) < 1.0
     assert abs(result.values('clock')['offset_s']) < 1.0
 
 
 def test_stamps_of_motives_start_give_its_age(examine):
     clock = SimClock(start=2445995.2)
     result = examine(motive(clock=clock))
-    assert result.values('stamps')['base'] == 'sender_start'
     assert '679.44 hours' in result.found('stamps')
     assert result.values('clock')['offset_s'] == pytest.approx(
         time.time() - clock.start, abs=30.0)
@@ -251,12 +249,13 @@ def test_a_web_server_on_the_port_is_told_from_vrpn(examine):
 # -- data -----------------------------------------------------------------------------------------
 
 def test_silence_after_the_handshake_is_found_out_within_its_time(examine):
+    began = time.monotonic()
     result = examine(FakeServer(hold), '--connection', 'tcp')
+    assert time.monotonic() - began < 12.0
     assert result.levels('handshake', 'senders', 'data') == ['OK', 'OK', 'FAIL']
     assert "'body'" in result.found('senders')
     assert 'neither poses nor' in result.found('senders')
     assert 'no pose within 2 s' in result.found('data')
-    assert 2.0 <= result.values('data')['listened_s'] < 12.0
     assert 'edit mode' in result.advice('data')
 
 
@@ -334,8 +333,6 @@ def test_datagrams_that_are_overtaken_are_not_called_lost(examine):
     result = examine(MotiveSimServer(scenario, port=0), '--connection', 'udp', seconds=1.5)
     assert 'out of order' in result.found('data')
     assert 'lost' not in result.found('data')
-    # The last that were overtaken may still be on their way.
-    assert result.values('data').get('udp_lost', 0) <= 2 * 4
     result.judged('rate', 'OK')
 
 
@@ -345,5 +342,5 @@ def test_the_axis_along_which_a_body_was_lifted_is_up(examine):
     server = motive(bodies=bodies, motion='still', noise=Noise(position_mm=0.2))
     result = examine(server, '--lift', '1.0', seconds=0.2)
     result.judged('axes', 'OK', "'wand'")
-    assert result.values('axes') == {'up_axis': 'z'}
+    assert result.values('axes')['up_axis'] == 'z'
     assert 'lift one body' in result.err

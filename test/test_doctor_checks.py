@@ -106,12 +106,12 @@ def test_jitter_and_restarts_are_warnings():
     def check(**changes):
         return result('clock', heard(clock=replace(CLOCK, **changes)))
     judged(check(), INFO)
-    assert judged(check(jitter_p99_s=0.02), WARN).values['jitter_p99_s'] == 0.02
+    assert judged(check(jitter_p99_s=0.02), WARN).values['jitter_ms'] == 20.0
     judged(check(restarts={'sender_restarted': 2}), WARN, '2 sender_restarted')
     facts = heard(clock=replace(CLOCK, restarts={'sender_restarted': 1}), stalled_s=0.8)
     judged(result('clock', facts), WARN, 'this computer stood still for 0.8 s',
            without=['sender_restarted', 'Motive'])
-    assert check(uncertainty_s=math.nan).values['uncertainty_s'] is None
+    assert check(jitter_p99_s=math.nan).values['jitter_ms'] is None
 
 
 def test_a_body_that_the_server_streams_but_that_sends_no_pose_is_named():

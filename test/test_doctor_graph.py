@@ -117,7 +117,7 @@ def test_a_subscriber_of_another_quality_of_service_is_named(view, server):
     assert found.severity is ERROR
     assert not lacking(found.found, '/picky', '/wand/pose')
     assert 'eliab' in found.found
-    assert found.values['mismatches'] == 1
+    assert found.values['subscriber'] == '/picky'
 
 
 def test_a_second_parent_of_a_frame_is_seen(view, server):
@@ -272,7 +272,7 @@ def test_the_whole_command_beside_an_active_node(server, capsys):
         assert code < 2, checks
         for name in ('data', 'publishers', 'published', 'lifecycle', 'settings'):
             assert checks[name]['level'] == 'OK', checks[name]
-        assert checks['lifecycle']['values'] == {'state of /optitrack_vrpn': 'active'}
+        assert checks['lifecycle']['values'] == {'node': '/optitrack_vrpn', 'state': 'active'}
         assert checks['qos']['level'] == 'WARN'
         assert not lacking(checks['qos']['found'], '/wand_1/pose', '/wand/pose')
         # The node itself goes on as before.

@@ -55,14 +55,13 @@ def test_two_nodes_of_one_name_publish_on_the_same_topics():
 
 def test_nodes_that_publish_on_one_topic_are_a_warning():
     judged(result('publishers', running()), None)
-    assert judged(result('publishers', running(pose_topics=2)), INFO).values['shared'] == 0
+    judged(result('publishers', running(pose_topics=2)), INFO)
     mine, theirs = (
         RunningNode(name, 1, 'active', SETTINGS, 8, 2, pose_topics=2,
                     conflicting=dict.fromkeys(('/wand/pose', '/drone/pose'), (peer,)))
         for name, peer in (('/mocap', '/b'), ('/b', '/mocap')))
-    found = judged(result('publishers', looked(mine, theirs)), WARN, '/b and /mocap',
-                   '/wand/pose', '1 more', advice=['bodies.allow', '__ns:=/NAME'])
-    assert found.values['shared'] == 2
+    judged(result('publishers', looked(mine, theirs)), WARN, '/b and /mocap',
+           '/wand/pose', '1 more', advice=['bodies.allow', '__ns:=/NAME'])
 
 
 def test_a_subscriber_that_gets_nothing_is_a_failure():

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 import math
+import string
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from optitrack_vrpn.core.checks import listed
@@ -153,6 +154,12 @@ class Finding:
         """Return finding and remedy in one line."""
         text, remedy = self.text, self.remedy
         return f'{text}{"" if text.endswith("?") else ":"} {remedy}' if remedy else text
+
+    @property
+    def shown(self) -> dict[str, object]:
+        """Return the figures that text or remedy contain, for tools."""
+        return {name: self.figures[name] for _, name, _, _ in string.Formatter().parse(
+            self.rule.text + self.rule.remedy) if name and name in self.figures}
 
     def _fill(self, text: str) -> str:
         one = len(self.bodies) == 1

@@ -7,6 +7,8 @@ Rules for topics: https://design.ros2.org/articles/topic_and_service_names.html.
 such rules; they use the same names, so that topic and frame of a body agree.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 import re
 from typing import Callable, Iterable, NamedTuple, Optional
@@ -198,3 +200,19 @@ def counted(number: int, noun: str) -> str:
     """Write a count with its noun, as in ``1 body`` and ``2 bodies``."""
     plural = f'{noun[:-1]}ies' if noun.endswith('y') else f'{noun}s'
     return f'{number} {noun if number == 1 else plural}'
+
+
+class Counted(int):
+    """A count that a text writes with its noun, see ``counted``."""
+
+    noun = ''
+
+    @classmethod
+    def of(cls, number: int, noun: str) -> Counted:
+        """Return the count of what a noun names."""
+        made = cls(number)
+        made.noun = noun
+        return made
+
+    def __format__(self, spec: str) -> str:
+        return counted(int(self), self.noun)

@@ -57,7 +57,7 @@ def _natnet(met: Callable[[ProbeResults, Tried], object]) -> Condition:
             'malformed': counted(counters.get('malformed', 0), 'datagram'),
             'trip': f'round trip {1e3 * known.round_trip_s:.3f} ms at best of '
                     f'{counters.get("echoes", 0)}; ' * math.isfinite(known.round_trip_s),
-            'processing': 1e3 * stream.processing_s, **split(stream.ended)})
+            'processing_ms': 1e3 * stream.processing_s, **split(stream.ended)})
     return when
 
 
@@ -95,11 +95,11 @@ NATNET_RULES: Final[tuple[DoctorRule, ...]] = (
              'NatNet before 3.0 has none; otherwise does a firewall drop answers of port {port}? '
              'Set stamps.latency_ms'),
         Rule('no exposure', WARN, _natnet(lambda probed, one: not one.stream.processing_s),
-             '{trip}{processing:.1f} ms from exposure to transmission: the cameras send no '
+             '{trip}{processing_ms:.1f} ms from exposure to transmission: the cameras send no '
              'exposure times',
              'stamps are times of transmission, late by the processing time of the cameras'),
         Rule('echoes', INFO, _natnet(lambda probed, one: True),
-             '{trip}{processing:.1f} ms from exposure to transmission', '')),
+             '{trip}{processing_ms:.1f} ms from exposure to transmission', '')),
     *silent(
         'natnet', Rule('unreadable', ERROR, _natnet(
             lambda probed, one: not _frames(one) and one.stream.counters.get('malformed')),

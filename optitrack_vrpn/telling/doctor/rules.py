@@ -15,7 +15,7 @@ from typing import Final
 
 from optitrack_vrpn.core.checks import listed
 from optitrack_vrpn.core.findings import Case, case, rows_of, Rule
-from optitrack_vrpn.core.names import counted
+from optitrack_vrpn.core.names import Counted
 from optitrack_vrpn.core.severity import ERROR, INFO, WARN
 from optitrack_vrpn.drivers.table import AUTO, title, using
 from optitrack_vrpn.stream.bodies.states import State
@@ -107,9 +107,9 @@ def _no_stream(probed: ProbeResults) -> bool:
 def _received(probed: ProbeResults) -> tuple[Case, ...]:
     stream = probed.seen
     return case(
-        True, poses=counted(stream.poses, 'pose'), bodies=counted(len(stream.bodies), 'body'),
-        way=stream.link.transport.upper(), seconds=stream.listened_s,
-        first=(stream.first_pose_s or 0.0) * 1e3)
+        True, poses=Counted.of(stream.poses, 'pose'), transport=stream.link.transport,
+        bodies=Counted.of(len(stream.bodies), 'body'), listened_s=stream.listened_s,
+        first_ms=(stream.first_pose_s or 0.0) * 1e3)
 
 
 def split(error: str, otherwise: str = 'check the address and the cable') -> dict[str, object]:
@@ -148,6 +148,7 @@ def _lifted(met: Callable[[Lift], bool]) -> Condition:
         if lift is not None and met(lift):
             yield Case((lift.body,), {
                 'length': lift.length, 'along': lift.along, 'axis': lift.axis,
+                'up_axis': lift.axis,
                 'by': ', '.join(f'{value:+.2f}' for value in lift.displacement)})
     return when
 
@@ -158,7 +159,7 @@ def _clocks(*, epoch: bool) -> Condition:
         stream = probed.seen
         seconds = stream.newest_sender_ns / 1e9
         if stream.clock is not None and (stream.clock.sender_base == UNIX_EPOCH) is epoch:
-            yield Case((), {'ahead': stream.ahead_s, 'age': (
+            yield Case((), {'ahead_s': stream.ahead_s, 'age': (
                 f'{seconds:.1f} s' if seconds < 600 else f'{seconds / 3600:.2f} hours')})
     return when
 
@@ -166,8 +167,8 @@ def _clocks(*, epoch: bool) -> Condition:
 def _estimate(probed: ProbeResults) -> Iterator[Case]:
     clock = probed.seen.clock
     if clock is not None:
-        yield Case((), {'offset': clock.offset_ns / 1e9, 'jitter': clock.jitter_p99_s * 1e3,
-                        'frames': counted(clock.samples, 'frame')})
+        yield Case((), {'offset_s': clock.offset_ns / 1e9, 'jitter_ms': clock.jitter_p99_s * 1e3,
+                        'frames': Counted.of(clock.samples, 'frame')})
 
 
 def _also(*, silent: bool) -> Condition:
@@ -177,9 +178,9 @@ def _also(*, silent: bool) -> Condition:
             if bool(stream.poses) is not silent:
                 yield Case((), {
                     'subject': name, 'protocol': title(name), 'used': title(probed.by),
-                    'poses': counted(stream.poses, 'pose'),
-                    'bodies': counted(len(stream.bodies), 'body'),
-                    'way': stream.link.transport.upper(), 'seconds': stream.listened_s})
+                    'poses': Counted.of(stream.poses, 'pose'),
+                    'bodies': Counted.of(len(stream.bodies), 'body'),
+                    'transport': stream.link.transport, 'listened_s': stream.listened_s})
     return when
 
 
@@ -231,8 +232,9 @@ ROUTE_RULES: Final[tuple[DoctorRule, ...]] = (
              '{address} is this computer',
              'if Motive runs on another computer, give the address of that one'),
         Rule('route', INFO, lambda probed: case(
-            True, local=probed.local, card=f' ({probed.card})' if probed.card else '',
-            address=probed.place.address), 'from {local}{card} to {address}', ''), decide=True))
+            True, local=probed.local, card=probed.card or 'an unknown card',
+            address=probed.place.address), 'from {local} on {card} to {address}', ''),
+        decide=True))
 
 STREAM_RULES: Final[tuple[DoctorRule, ...]] = (
     *rows_of(
@@ -240,12 +242,13 @@ STREAM_RULES: Final[tuple[DoctorRule, ...]] = (
             not probed.seen.poses, found=probed.seen.ended or 'no pose arrived'), '{found}',
                      'does the server send, and to this computer and port?',
                      explains=('data',)),
-        Rule('received', INFO, _received, '{poses} of {bodies} by {way} in {seconds:.1f} s, the '
-             'first after {first:.0f} ms', ''),
+        Rule('received', INFO, _received, '{poses} of {bodies} by {transport} in '
+             '{listened_s:.1f} s, the first after {first_ms:.0f} ms', ''),
         *_stream_rows('data')),
     *rows_of(
         'also', Rule('answers too', INFO, _also(silent=False),
-                     '{protocol} answers too: {poses} of {bodies} by {way} in {seconds:.1f} s; '
+                     '{protocol} answers too: {poses} of {bodies} by {transport} in '
+                     '{listened_s:.1f} s; '
                      'the checks below are of {used}', ''),
         Rule('answers too, silent', INFO, _also(silent=True),
              '{protocol} answers too, but sends no pose; the checks below are of {used}', ''),
@@ -253,8 +256,8 @@ STREAM_RULES: Final[tuple[DoctorRule, ...]] = (
     *rows_of(
         'rate', skip(lambda probed: case(
             probed.established is None or not probed.established.rates), 'too few poses'),
-        Rule('rate', INFO, lambda probed: case(True, rate=probed.seen.rate.fastest_hz),
-             '{rate:.1f} Hz', ''),
+        Rule('rate', INFO, lambda probed: case(
+            True, rate_hz=probed.seen.rate.fastest_hz), '{rate_hz:.1f} Hz', ''),
         *_stream_rows('rate')),
     *rows_of(
         'bodies', skip(lambda probed: case(_no_stream(probed)), 'no body sent a pose'),
@@ -262,8 +265,8 @@ STREAM_RULES: Final[tuple[DoctorRule, ...]] = (
         Rule('none tracked', ERROR, _none_tracked,
              'none is tracked, so that the node publishes none',
              'does Motive itself show one of them as tracked?', explains=('tracked',)),
-        Rule('tracked', INFO, lambda probed: case(True, good=_tracked(probed)[0] or 'none'),
-             '{good} tracked at the end', ''),
+        Rule('tracked', INFO, lambda probed: case(True, tracked=_tracked(probed)[0]),
+             '{tracked} tracked at the end', ''),
         *(rule for rule in _stream_rows('bodies') if rule.code != 'one time'),
         Rule('came back', INFO, _returned, '{bodies} came back {times}', '')),
     *rows_of(
@@ -281,21 +284,21 @@ STREAM_RULES: Final[tuple[DoctorRule, ...]] = (
         Rule('downwards', WARN, _lifted(lambda lift: lift.along < 0.0),
              '{bodies} moved by {along:+.2f} m along {axis}, downwards', _AGAIN),
         Rule('up', INFO, _lifted(lambda lift: True),
-             '{bodies} moved by {along:+.2f} m along {axis}: set up_axis: {axis}', ''),
+             '{bodies} moved by {along:+.2f} m along {up_axis}: set up_axis: {up_axis}', ''),
         decide=True),
     *rows_of(
         'stamps', skip(lambda probed: case(
             _no_clock(probed) or not probed.seen.samples), 'no pose with a time'),
         *_stream_rows('stamps'),
         Rule('epoch', INFO, _clocks(epoch=True), 'sender times count from the Unix epoch, '
-             "{ahead:+.3f} s from this host's clock", ''),
+             "{ahead_s:+.3f} s from this host's clock", ''),
         Rule('start', INFO, _clocks(epoch=False),
              "sender times count from the sender's start, {age} ago", '')),
     *rows_of(
         'clock', skip(lambda probed: case(
             _no_clock(probed) or not probed.seen.timed), 'no pose with a time'),
-        Rule('estimate', INFO, _estimate, 'host time is sender time {offset:+.6f} s; arrivals lag '
-             'by up to {jitter:.2f} ms (99 %), over {frames}', ''),
+        Rule('estimate', INFO, _estimate, 'host time is sender time {offset_s:+.6f} s; arrivals '
+             'lag by up to {jitter_ms:.2f} ms (99 %), over {frames}', ''),
         *_stream_rows('clock')))
 #: Rows of the check of data that come first: why none is received at all, words of the server.
 FIRST_OF_DATA: Final[tuple[DoctorRule, ...]] = rows_of(

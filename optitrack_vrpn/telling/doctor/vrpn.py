@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, Optional
 
 from optitrack_vrpn.core.checks import listed
 from optitrack_vrpn.core.findings import Case, Rule
-from optitrack_vrpn.core.names import counted
+from optitrack_vrpn.core.names import Counted
 from optitrack_vrpn.core.severity import ERROR, INFO, WARN
 from optitrack_vrpn.drivers.driver import Attempt, Outcome
 from optitrack_vrpn.drivers.link_rules import SILENCE
@@ -91,8 +91,9 @@ class _VrpnFacts(NamedTuple):
                                 if one in _BARRIERS),
             'by_tcp': ' Or set connection: tcp or auto, which need no connect-back' * is_open(
                 self.tcp),
-            'senders': f'{counted(len(self.senders), "sender")}: {listed(list(self.senders))}',
-            'poses': self.by_tcp.poses if self.by_tcp else 0}
+            'count': Counted.of(len(self.senders), 'sender'),
+            'senders': listed(list(self.senders)),
+            'tcp_poses': self.by_tcp.poses if self.by_tcp else 0}
 
 
 def is_open(attempt: Optional[Attempt]) -> bool:
@@ -224,13 +225,13 @@ VRPN_RULES: Final[tuple[DoctorRule, ...]] = (
         Rule('hidden', WARN, _vrpn(
             lambda facts: facts.stream.bodies and facts.without_pose(True),
             lambda facts: {'hidden': listed(facts.without_pose(True))}),
-             '{senders}; no pose of {hidden}',
+             '{count}: {senders}; no pose of {hidden}',
              'is it in view of the cameras, and ticked for streaming in Motive?'),
         Rule('echoes', INFO, _vrpn(
             lambda facts: facts.without_pose(False),
             lambda facts: {'echoes': listed(facts.without_pose(False))}),
-             '{senders}; neither poses nor an answer from {echoes}', ''),
-        Rule('senders', INFO, _vrpn(lambda facts: True), '{senders}', '')),
+             '{count}: {senders}; neither poses nor an answer from {echoes}', ''),
+        Rule('senders', INFO, _vrpn(lambda facts: True), '{count}: {senders}', '')),
     *silent(
         'vrpn', Rule('ended', ERROR, _vrpn(lambda facts: facts.stream.ended),
                      _SILENT + ': {ended}',
@@ -241,13 +242,13 @@ VRPN_RULES: Final[tuple[DoctorRule, ...]] = (
              'containers on the way? Try a smaller MTU here: sudo ip link set {card} mtu 1280'),
         Rule('hangs', ERROR, _vrpn(lambda facts: facts.place.loopback and facts.by_tcp
                                    and facts.by_tcp.poses),
-             _SILENT + ' by UDP, but {poses} arrived by TCP', 'the server hangs, or sends its '
+             _SILENT + ' by UDP, but {tcp_poses} arrived by TCP', 'the server hangs, or sends its '
              'datagrams elsewhere: start it again, or set connection: tcp'),
         Rule('datagrams dropped', ERROR, _vrpn(
             lambda facts: facts.by_tcp and facts.by_tcp.poses),
-             _SILENT + ' by UDP, but {poses} arrived by TCP', 'a firewall drops the datagrams: '
-             'admit inbound UDP from {address} (sudo ufw allow from {address}), or set '
-             'connection: tcp'),
+             _SILENT + ' by UDP, but {tcp_poses} arrived by TCP',
+             'a firewall drops the datagrams: admit inbound UDP from {address} (sudo ufw allow '
+             'from {address}), or set connection: tcp'),
         Rule('other messages', ERROR, _vrpn(
             lambda facts: facts.stream.counters.get('datagrams')),
              _SILENT + ', only messages of another kind', 'is that Motive? Other VRPN servers '
