@@ -9,10 +9,14 @@ from types import SimpleNamespace
 
 from calibration_kit import Case, holds, NAMES, simulate, to_ns, write_take
 import numpy as np
+from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.rotation import body_from_base, compose, Transform
 from optitrack_vrpn.takes.calibrate.base import reference_result, turn_result
 from optitrack_vrpn.takes.calibrate.command import main
-from optitrack_vrpn.takes.calibrate.take_io import body_poses, read_parameters
+from optitrack_vrpn.takes.calibrate.take_io import body_poses, read_imu, read_parameters
+from optitrack_vrpn.takes.mcap_format import Message
+from optitrack_vrpn.takes.record.bag_io import BagWriter, NewTopic
+from optitrack_vrpn.takes.record.bag_metadata import TopicMetadata
 from optitrack_vrpn.takes.take import StateRow
 from optitrack_vrpn.takes.trajectory import Trajectory
 import pytest
@@ -103,6 +107,29 @@ def test_a_take_that_cannot_be_used_says_why_in_one_line(tmp_path, capsys):
     file.write_bytes(data)
     _, found = run(capsys, 'imu', tmp_path / 'torn')
     assert 'latency_ms' in found['refused'] and 'damaged' in found['reasons']['latency_ms']
+
+
+@pytest.mark.parametrize('whole', [3, 0])
+def test_samples_that_cannot_be_decoded_are_counted(tmp_path, whole):
+    nine = np.zeros(9)
+    data = cdr(make(
+        'sensor_msgs/Imu', header(BEGIN_NS, 'imu_link'),
+        make('geometry_msgs/Quaternion', 0.0, 0.0, 0.0, 1.0), nine,
+        make('geometry_msgs/Vector3', 1.0, 2.0, 3.0), nine,
+        make('geometry_msgs/Vector3', 4.0, 5.0, 6.0), nine))
+    writer = BagWriter(tmp_path / 'take')
+    writer.write(NewTopic(1, TopicMetadata('/imu', 'sensor_msgs/msg/Imu', []), ''), 1)
+    for number in range(whole + 2):
+        writer.write(Message(1, number, BEGIN_NS + number, BEGIN_NS, (
+            data if number < whole else data[:100])), 1)
+    writer.close()
+    if whole:
+        topic, imu, unread = read_imu(tmp_path / 'take', '')
+        assert (topic, len(imu.stamps_ns), unread) == ('/imu', whole, 2)
+        assert imu.gyro[0].tolist() == [1.0, 2.0, 3.0] and imu.frame_id == 'imu_link'
+    else:
+        with pytest.raises(ConfigurationError, match='2 messages on /imu, and none'):
+            read_imu(tmp_path / 'take', '')
 
 
 @pytest.mark.parametrize('text, wrong', [

@@ -77,6 +77,8 @@ ROWS = (
     (HAND_EYE, 'problem.leave_jumps_out(problem.start())', 'pass',
      f'{ODOMETRY} -k interruption'),
     (HAND_EYE, 'kept, rest <= _JUMP * max(usual, 1e-9)', 'kept, kept', f'{READINGS} -k jumps'),
+    ('takes/calibrate/take_io.py', 'unread += len(chosen.offsets)', 'pass',
+     'test/test_calibration_take.py -k cannot_be_decoded'),
     # A comparison judges both takes; a recording without the bodies asked for is no success.
     ('takes/assess/report_command.py', '*(self.other.found if self.other else ())', '',
      'test/test_recording_report.py -k compared'),

@@ -17,6 +17,7 @@ from optitrack_vrpn.cli.arguments import duration, new_file, Parser
 from optitrack_vrpn.cli.command_io import command, loading
 from optitrack_vrpn.cli.files_io import add_force, check_output, json_text, read_yaml, whole_file
 from optitrack_vrpn.core.errors import ConfigurationError, TransportError
+from optitrack_vrpn.core.names import counted
 
 if TYPE_CHECKING:
     from optitrack_vrpn.takes.calibrate.results import CalibrationResult
@@ -103,7 +104,7 @@ def _imu(arguments: argparse.Namespace) -> 'CalibrationResult':
         body_poses, damage_of, latency_in_force, open_take, read_imu)
     take = open_take(arguments.take, arguments.body)
     body, trajectory = body_poses(take, arguments.body)
-    topic, imu = read_imu(arguments.take, arguments.imu)
+    topic, imu, unread = read_imu(arguments.take, arguments.imu)
     force = _in_force(arguments)
     stated = [
         value for value in (arguments.latency_ms, latency_in_force(take)) if value is not None]
@@ -112,6 +113,9 @@ def _imu(arguments: argparse.Namespace) -> 'CalibrationResult':
     damage = damage_of(take)
     result = calibrate_imu(trajectory, imu, Options(latency, arguments.gravity, damage=damage))
     result.notes += [damage] if damage else []
+    if unread:
+        result.notes.append(f'{counted(unread, "message")} on {topic} cannot be decoded: samples '
+                            'are missing')
     if not known:
         result.notes.append('the take does not tell stamps.latency_ms: 0 is assumed, see '
                             '--latency-ms')

@@ -4,7 +4,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Mapping
 import hashlib
 from pathlib import Path
 from typing import Any, Optional
@@ -12,6 +13,7 @@ from typing import Any, Optional
 import numpy as np
 from optitrack_vrpn.cli.files_io import read_parameter_file
 from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.core.names import counted
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.takes.bag_read_io import read_topics
 from optitrack_vrpn.takes.calibrate.data import ImuData
@@ -31,34 +33,47 @@ _UNSURE_NS = 100_000_000
 _LARGEST_M = 200.0
 
 
-def read_imu(path: Path, topic: str) -> tuple[str, ImuData]:
+def read_imu(path: Path, topic: str) -> tuple[str, ImuData, int]:
     """
     Read the samples of an IMU.
 
     :param topic: its topic, or '' for the only one.
-    :returns: the topic and the samples.
+    :returns: the topic, the samples, and the number of messages that cannot be decoded.
     :raises ConfigurationError: if there is none, or more than one and no topic is given.
     """
     parts: dict[str, list[ImuData]] = {}
+    unread: Counter[str] = Counter()
     try:
         for item in read_topics(path, lambda _, kind: kind == IMU_TYPE):
             if isinstance(item, TopicBatch):
-                parts.setdefault(item.topic, []).extend(_samples(item))
+                samples, count = _samples(item)
+                parts.setdefault(item.topic, []).extend(samples)
+                unread[item.topic] += count
     except OSError as error:
         raise ConfigurationError(f'{path}: {error.strerror}') from None
     found = {name: of_topic for name, of_topic in parts.items() if of_topic}
+    if not found and unread:
+        name, count = unread.most_common(1)[0]
+        raise ConfigurationError(
+            f'{path}: {counted(count, "message")} on {name}, and none can be decoded: they are '
+            'damaged, or their type has another serialisation or definition than ROS 2 writes')
     name = _choose(found, topic, 'topic of sensor_msgs/Imu', '--imu')
     stamps, gyro, accelerometer = (np.concatenate(column) for column in zip(*(
         (part.stamps_ns, part.gyro, part.accelerometer) for part in found[name])))
     order = np.argsort(stamps, kind='stable')
     return name, ImuData(
-        stamps[order], gyro[order], accelerometer[order], found[name][-1].frame_id)
+        stamps[order], gyro[order], accelerometer[order], found[name][-1].frame_id), unread[name]
 
 
-def _samples(messages: TopicBatch) -> Iterator[ImuData]:
-    """Yield the samples of messages of each length, which have the same layout."""
+def _samples(messages: TopicBatch) -> tuple[list[ImuData], int]:
+    """
+    Read the samples of messages of each length, which have the same layout.
+
+    :returns: the samples, and the number of messages that cannot be decoded.
+    """
     batch = messages.batch
     sizes = batch.field(1, '<u8')
+    samples, unread = [], 0
     for size in np.unique(sizes):
         chosen = batch._replace(offsets=batch.offsets[sizes == size])
         first = next(chosen.contents())
@@ -67,15 +82,17 @@ def _samples(messages: TopicBatch) -> Iterator[ImuData]:
                 first, messages.types, messages.type_name)}
             places = [found[path] for path in (*_STAMP, *_FIELDS)]
         except (ValueError, KeyError):
-            continue    # not decoded
+            unread += len(chosen.offsets)
+            continue
         seconds, nanoseconds, *values = (
             chosen.field(DATA_AT + leaf.at, leaf.code) for leaf in places)
         rows = np.stack(values, axis=1).astype(float)
         text = found[('header', 'frame_id')]
-        yield ImuData(
+        samples.append(ImuData(
             seconds.astype(np.int64) * NS_PER_S + nanoseconds.astype(np.int64), rows[:, :3],
             rows[:, 3:], first[text.at + 4:text.at + text.size].rstrip(b'\0').decode(
-                errors='replace'))
+                errors='replace')))
+    return samples, unread
 
 
 def _choose(found: Mapping[str, Any], wanted: str, what: str, option: str) -> str:
