@@ -2,9 +2,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The command line of the node: help, and arguments that are not for ROS."""
 
-
+from optitrack_vrpn.node.base.node_command import for_ros
 import pytest
 from tool_kit import run_tool
+
+
+def test_what_was_meant_for_ros_is_shown_in_its_form():
+    assert for_ros(['--server=a', 'port:=5', '__ns:=/lab', '/x:=/y', 'word', '--max', '3']) == (
+        '-p server:=a -p port:=5 -r __ns:=/lab -r /x:=/y -p max:=3')
 
 
 def test_an_argument_that_the_node_would_not_notice_is_refused():

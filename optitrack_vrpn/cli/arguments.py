@@ -146,11 +146,6 @@ def split_ros_args(argv: Sequence[str]) -> tuple[list[str], list[str]]:
     return own, for_ros
 
 
-def without_ros_arguments(argv: Sequence[str]) -> list[str]:
-    """Remove the arguments that ``ros2 run`` and launch files add."""
-    return split_ros_args(argv)[0]
-
-
 def _number(text: str, most: float, what: str) -> float:
     """Parse a number above 0, up to ``most``."""
     try:

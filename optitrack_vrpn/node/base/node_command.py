@@ -15,7 +15,7 @@ import importlib.util
 import sys
 from typing import Sequence
 
-from optitrack_vrpn.cli.arguments import Parser
+from optitrack_vrpn.cli.arguments import Parser, split_ros_args
 from optitrack_vrpn.cli.command_io import command, loading
 
 _PACKAGE = 'rosidl_generator_py'
@@ -88,10 +88,27 @@ def run_node_by_parameters(
     :returns: exit code.
     :raises SystemExit: after help, and for arguments that the node would ignore.
     """
-    Parser(
+    parser = Parser(
         prog=tool, usage='%(prog)s [-h] [--ros-args ...]', allow_abbrev=False,
         description=description,
         epilog=f'All settings are ROS parameters, as in: {tool} --ros-args {parameters} '
-        f'-p autostart:=true; see docs/{page}.',
-    ).parse()
+        f'-p autostart:=true, or --ros-args --params-file FILE; see docs/{page}. The tool '
+        '"parameters" prints such a file with every parameter, its default and its meaning.')
+    _, unknown = parser.parse_known_args(split_ros_args(sys.argv[1:])[0])
+    if unknown:
+        parser.error(
+            f'there is no argument {" ".join(unknown)}; parameters are given as in: {tool} '
+            f'--ros-args {for_ros(unknown) or parameters}')
     return run_node(tool, node, sys.argv)
+
+
+def for_ros(given: Sequence[str]) -> str:
+    """Return the ROS form of arguments that were probably meant for ROS, as a hint; or ''."""
+    found = []
+    for argument, following in zip(given, [*given[1:], '']):
+        name, sign, value = argument.lstrip('-').replace(':=', '=', 1).partition('=')
+        if name.startswith(('/', '__')):
+            found.append(f'-r {argument}')
+        elif sign or argument.startswith('--'):
+            found.append(f'-p {name}:={value if sign else following or "..."}')
+    return ' '.join(found)

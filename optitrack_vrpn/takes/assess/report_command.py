@@ -6,11 +6,10 @@ import argparse
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-import sys
 from typing import NamedTuple, Optional
 
 from optitrack_vrpn import __version__
-from optitrack_vrpn.cli.arguments import duration, Parser, seconds, without_ros_arguments
+from optitrack_vrpn.cli.arguments import duration, Parser, seconds
 from optitrack_vrpn.cli.command_io import command
 from optitrack_vrpn.cli.files_io import add_force, check_output, json_text, whole_file
 from optitrack_vrpn.cli.terminal_io import Progress
@@ -38,7 +37,7 @@ PAGE = 'report.html'
 _MOST_PICTURED = 8
 
 
-def make_parser() -> argparse.ArgumentParser:
+def make_parser() -> Parser:
     """Create the parser of the command line."""
     parser = Parser(
         prog='report', description='Summarise a take on one HTML page, findings '
@@ -182,7 +181,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         see ``exit_code``.
     """
     parser = make_parser()
-    arguments = parser.parse_args(without_ros_arguments(sys.argv[1:] if argv is None else argv))
+    arguments, _ = parser.parse(argv)
     if (arguments.reference is None) != (arguments.estimate is None):
         parser.error('--reference BODY and --estimate TOPIC_OR_FILE need each other')
     output = arguments.output or (None if arguments.json else Path(PAGE))

@@ -13,7 +13,7 @@ import sys
 from typing import Any, Optional
 
 import numpy as np
-from optitrack_vrpn.cli.arguments import duration, Parser, without_ros_arguments
+from optitrack_vrpn.cli.arguments import duration, Parser
 from optitrack_vrpn.cli.command_io import command
 from optitrack_vrpn.cli.files_io import add_force, check_output, whole_file
 from optitrack_vrpn.cli.terminal_io import Progress
@@ -42,7 +42,7 @@ _FORMATS = (*_DELIMITERS, 'parquet', 'bvh', 'gantry')
 _POSE = ('x', 'y', 'z', 'qx', 'qy', 'qz', 'qw')
 
 
-def make_parser() -> argparse.ArgumentParser:
+def make_parser() -> Parser:
     """Create the parser of the command line."""
     parser = Parser(
         prog='export', description='Export the poses of a recording for other programs.',
@@ -214,8 +214,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     :param argv: arguments, those of the process by default.
     :returns: 0; 1 if poses of the recording can be missing; else see ``exit_code``.
     """
-    arguments = make_parser().parse_args(
-        without_ros_arguments(sys.argv[1:] if argv is None else argv))
+    arguments, _ = make_parser().parse(argv)
     check_output(*_output(arguments))
     if arguments.format == 'bvh':
         return _export_bvh(arguments)

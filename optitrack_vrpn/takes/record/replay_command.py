@@ -2,14 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Serve a raw recording as a server: ``replay FILE``."""
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 import sys
 import time
 from typing import Optional
 
-from optitrack_vrpn.cli.arguments import duration, Parser, whole, without_ros_arguments
+from optitrack_vrpn.cli.arguments import duration, Parser, whole
 from optitrack_vrpn.cli.command_io import command
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.names import counted
@@ -24,7 +23,7 @@ from optitrack_vrpn.takes.record.replay_natnet_io import NatNetReplay
 _PORTS = {'vrpn': 3883, 'natnet': COMMAND_PORT}
 
 
-def make_parser() -> argparse.ArgumentParser:
+def make_parser() -> Parser:
     """Create the parser of the command line."""
     parser = Parser(
         prog='replay', description='Serve a raw recording (record --raw) as a server of its '
@@ -55,8 +54,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     :param argv: arguments, those of the process by default.
     :returns: 0, or see ``exit_code``.
     """
-    arguments = make_parser().parse_args(
-        without_ros_arguments(sys.argv[1:] if argv is None else argv))
+    arguments, _ = make_parser().parse(argv)
     path = find_file(arguments.recording, '.mcap')
     if not is_raw(path):
         raise ConfigurationError(
