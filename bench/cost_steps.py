@@ -84,10 +84,9 @@ class OwnShare:
         settings = configuration.settings
 
         class Silent:
-            handle = type('Handle', (), {'publish_raw': staticmethod(len)})
-
-            def get_subscription_count(self):
-                return 1
+            handle = type('Handle', (), {
+                'publish_raw': staticmethod(len),
+                'get_subscription_count': staticmethod(lambda: 1)})
 
         def discovered(channel):
             output = BodyOutput(channel, lambda *_: Silent(), lambda _: None, True)

@@ -22,7 +22,7 @@ def poses_alone(channel, send_pose, piece=b'', tf=False):
         return piece
 
     output = BodyOutput(channel, None, None, True)
-    output.rows = [OutputRow(Content.POSE, False, write, send_pose)]
+    output.rows = [OutputRow(Content.POSE, False, write, send_pose, None)]
     output.tf = output.tf_heard = tf
     output.write_tf = TransformWriter(write, write)
     return output
@@ -39,7 +39,7 @@ def every_output(channel, outputs, sent, **settings):
     def create(message_type, topic, kind):
         return SimpleNamespace(
             publish=lambda message: sent.update({kind: copy.deepcopy(message)}),
-            get_subscription_count=lambda: 1)
+            handle=SimpleNamespace(get_subscription_count=lambda: 1))
     output = BodyOutput(channel, create, lambda _: None, False, lambda: False)
     output.create_publishers(
         make_configuration({'server': '127.0.0.1', 'outputs': outputs, **settings}).settings)

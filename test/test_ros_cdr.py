@@ -159,13 +159,11 @@ class Publisher:
 
     def __init__(self):
         self.objects, self.bytes = [], []
-        self.handle = SimpleNamespace(publish_raw=self.bytes.append)
+        self.handle = SimpleNamespace(
+            publish_raw=self.bytes.append, get_subscription_count=lambda: 1)
 
     def publish(self, message):
         self.objects.append(deserialize_message(serialize_message(message), type(message)))
-
-    def get_subscription_count(self):
-        return 1
 
 
 def test_one_kind_of_message_with_another_encoding_is_published_as_objects(monkeypatch):

@@ -203,7 +203,8 @@ class Middleware:
 
     def create(self, message_type, topic, kind):
         return SimpleNamespace(
-            publish=lambda _: self.send(kind), get_subscription_count=lambda: 1)
+            publish=lambda _: self.send(kind),
+            handle=SimpleNamespace(get_subscription_count=lambda: 1))
 
     def publish_all(self):
         """Publish a frame as the node does, with everything that depends on a pose."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
+import contextlib
 import math
 import threading
 import time
@@ -51,9 +52,11 @@ class Worker(Generic[T]):
     ) -> None:
         self._failed, self._process, self._turn, self._end = failed, process, turn, end
         self._period_s, self._limit, self._oldest = period_s, limit, oldest
-        self._woken = threading.Event()
-        self._wait = wait or self._wait_for_event
-        self.wake: Callable[[], None] = wake or self._woken.set
+        # Free when the thread is to wake; an Event makes a lock of its own for each wait.
+        self._woken = threading.Lock()
+        self._woken.acquire()
+        self._wait = wait or self._wait_to_wake
+        self.wake: Callable[[], None] = wake or self._wake
         self._turned_s = time.monotonic()
         self._lock = threading.Lock()
         #: Items with their sizes, and for how many each one counts.
@@ -180,12 +183,15 @@ class Worker(Generic[T]):
             return self._failed(error)
         return True
 
-    def _wait_for_event(self) -> None:
-        rest_s = self._period_s
-        if rest_s is not None:
-            rest_s = max(rest_s - (time.monotonic() - self._turned_s), _SHORTEST_S)
-        self._woken.wait(rest_s)
-        self._woken.clear()
+    def _wait_to_wake(self) -> None:
+        rest_s = -1.0
+        if self._period_s is not None:
+            rest_s = max(self._period_s - (time.monotonic() - self._turned_s), _SHORTEST_S)
+        self._woken.acquire(timeout=rest_s)
+
+    def _wake(self) -> None:
+        with contextlib.suppress(RuntimeError):    # it is to wake already
+            self._woken.release()
 
     def _pop(self) -> tuple[T, int, int]:
         """Take the oldest item out of the queue; with the lock held."""

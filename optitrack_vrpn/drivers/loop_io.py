@@ -107,6 +107,8 @@ class Conversation:
         # Common to all sockets: the first poses arrive by TCP, and datagrams that waited in the
         # kernel must not get earlier arrival times.
         self._last_arrival_ns = 0
+        #: Time of the last read, or of the last wait without one (ns).
+        self._read_ns = 0
         # Time of the last pose (ns) while poses arrive, which the link gets at the next check
         # only; None if it must get the next pose at once.
         self._pose_ns: Optional[int] = None
@@ -177,7 +179,7 @@ class Conversation:
         wait: Callable[[float], list[tuple[int, int]]] = self._poll.poll
         by_fd = self._by_fd
         driver = self.driver
-        now_ns = self._now_ns()
+        now_ns = self._read_ns = self._now_ns()
         if self._tap is not None:
             self._tap(f'{driver.protocol}/begin', b'', now_ns, self._host_minus_arrival_ns(),
                       self._server_ip, self._local)
@@ -194,7 +196,10 @@ class Conversation:
                     self._read_datagrams(channel))
                 if reason is not None:
                     return reason
-            now_ns, due_ns = self._now_ns(), driver.next_due_ns
+            # The clock is not read again after what was read has been processed.
+            if self._read_ns == now_ns:
+                self._read_ns = self._now_ns()
+            now_ns, due_ns = self._read_ns, driver.next_due_ns
             # Poses only postpone the deadlines of silence: none can have passed.
             if due_ns < self._next_check_ns:
                 self._next_check_ns = due_ns
@@ -252,8 +257,9 @@ class Conversation:
             size, ancillary = 0, []
         if not size:
             reset_on_close(channel.sock)
+        self._read_ns = self._now_ns()
         return self._take(
-            channel, size, ancillary, self._now_ns(), self._host_minus_arrival_ns())
+            channel, size, ancillary, self._read_ns, self._host_minus_arrival_ns())
 
     def _read_datagrams(self, channel: SocketChannel) -> Optional[str]:
         receive, buffers = channel.receive_into, self._buffers
@@ -274,7 +280,7 @@ class Conversation:
             if address[0] != self._server_ip:
                 self._unexpected_peer(address[0], 'a datagram')
                 continue
-            now_ns = self._now_ns()
+            self._read_ns = now_ns = self._now_ns()
             reason = self._take(channel, size, ancillary, now_ns, host_minus_arrival_ns)
             if reason is not None:
                 return reason

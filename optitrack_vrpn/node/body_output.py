@@ -58,6 +58,12 @@ def sender(publisher: Any, as_bytes: bool) -> Callable[[Any], None]:
     return send
 
 
+def counter(publisher: Any) -> Callable[[], int]:
+    """Return the function that counts the subscribers of a publisher; see ``sender``."""
+    count: Callable[[], int] = publisher.handle.get_subscription_count
+    return count
+
+
 class OutputRow:
     """
     One output of a body that is written from a sample, while it has subscribers.
@@ -69,16 +75,19 @@ class OutputRow:
     :ivar write: writes a message from stamp and groups of numbers.
     :ivar before, names, pack: of a ``PoseWriter``, which do the same; ``pack`` is None for others.
     :ivar send: publishes it.
+    :ivar count: counts its subscribers; None if it is written without them too.
     :ivar rate: selects samples by stamp; None for all.
     """
 
-    __slots__ = ('before', 'content', 'from_server', 'later', 'names', 'other', 'pack', 'rate',
-                 'send', 'write')
+    __slots__ = ('before', 'content', 'count', 'from_server', 'later', 'names', 'other', 'pack',
+                 'rate', 'send', 'write')
 
     def __init__(
         self, content: int, from_server: bool, write: Write, send: Callable[[Any], None],
+        count: Optional[Callable[[], int]],
     ) -> None:
         self.content = content
+        self.count = count
         self.other = content > Content.NED
         self.later = False
         self.from_server = from_server
@@ -116,8 +125,8 @@ class BodyOutput:
 
     __slots__ = (
         'channel', 'publishers', 'rows', 'settings', 'tf', 'tf_heard', 'tf_ned', 'tf_rate',
-        'write_tf', 'write_tf_ned', '_as_bytes', '_create', '_destroy', '_find_tf_rate', '_rows',
-        '_tf_heard')
+        'write_tf', 'write_tf_ned', '_as_bytes', '_create', '_destroy', '_find_tf_rate', '_heard',
+        '_rows', '_tf_heard')
 
     write_tf: TransformWriter
     write_tf_ned: TransformWriter
@@ -140,6 +149,8 @@ class BodyOutput:
         self._tf_heard = tf_heard
         self._find_tf_rate = tf_rate
         self._rows: dict[str, OutputRow] = {}
+        # Which of the rows, and /tf, had subscribers; empty before the first look.
+        self._heard: list[bool] = []
 
     def create_publishers(self, settings: NodeSettings) -> None:
         """Create and destroy publishers for the settings."""
@@ -171,6 +182,7 @@ class BodyOutput:
             settings.frames.world, names.frames['body'], self._as_bytes)
         self.write_tf_ned = messages.transform_writer(
             settings.frames.world_ned, names.frames['body_ned'], self._as_bytes)
+        self._heard = []
         self.listen()
 
     def _row(self, kind: TopicKind, settings: NodeSettings) -> OutputRow:
@@ -191,23 +203,25 @@ class BodyOutput:
         return OutputRow(
             int(kind.content),
             settings.velocity_source == 'server' and kind.content in SERVER_CONTENTS,
-            write, sender(self.publishers[kind.name], as_bytes))
+            write, sender(self.publishers[kind.name], as_bytes),
+            None if kind.computed is Computed.EVERY_POSE else counter(self.publishers[kind.name]))
 
     def listen(self) -> None:
         """Find the topics with subscribers; other outputs are not computed."""
-        self.rows = [
-            row for name, row in self._rows.items()
-            if KINDS[name].computed is Computed.EVERY_POSE
-            or self.publishers[name].get_subscription_count() > 0]
+        heard = [row.count is None or row.count() > 0 for row in self._rows.values()]
+        heard.append(self._tf_heard())
+        if heard == self._heard:
+            return
+        self._heard = heard
+        self.rows = [row for row, is_heard in zip(self._rows.values(), heard) if is_heard]
         for row in self.rows:
             row.later = row is not self.rows[0]
         self.channel.has_more = len({row.other for row in self.rows}) == 2
         self.channel.wants_motion = any(
             row.content >= Content.ODOMETRY and not row.from_server for row in self.rows)
         outputs = self.settings.outputs if self.settings is not None else ()
-        tf_heard = self._tf_heard()
-        self.tf = tf_heard and 'tf' in outputs
-        self.tf_ned = tf_heard and 'tf_ned' in outputs
+        self.tf = heard[-1] and 'tf' in outputs
+        self.tf_ned = heard[-1] and 'tf_ned' in outputs
         self.tf_heard = self.tf or self.tf_ned
 
     def close(self) -> None:

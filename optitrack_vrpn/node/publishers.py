@@ -10,7 +10,7 @@ from optitrack_vrpn.core.throttle import FrameDecimator, period_ns
 from optitrack_vrpn.node.base.cdr import status_message, tf_message
 from optitrack_vrpn.node.base.managed_node import entry, StatusFields
 from optitrack_vrpn.node.base.tf import StaticTransformBroadcaster, tf_publisher
-from optitrack_vrpn.node.body_output import BodyOutput, sender, supports_raw_cdr, Way
+from optitrack_vrpn.node.body_output import BodyOutput, counter, sender, supports_raw_cdr, Way
 from optitrack_vrpn.node.messages import fill_transform
 from optitrack_vrpn.node.settings import NodeSettings
 from optitrack_vrpn.node.shared_output import (
@@ -148,7 +148,7 @@ class Publishers:
     def listen(self) -> None:
         """Find the topics that have subscribers; call it about ten times a second."""
         self.shared.listen()
-        self._tf_heard = self._tf.get_subscription_count() > 0
+        self._tf_heard = counter(self._tf)() > 0
         if self._models is not None:
             self._models.listen(self._tf_heard, [
                 frame for channel in self.outputs for frame in channel.names.frames.values()])

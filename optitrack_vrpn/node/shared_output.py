@@ -20,7 +20,7 @@ from geometry_msgs.msg import Pose
 from optitrack_vrpn.core.throttle import Decimator, period_ns
 from optitrack_vrpn.node import messages
 from optitrack_vrpn.node.base.cdr import stamp_bytes, time_of
-from optitrack_vrpn.node.body_output import message_type
+from optitrack_vrpn.node.body_output import counter, message_type
 from optitrack_vrpn.node.messages import set_pose
 from optitrack_vrpn.node.settings import NodeSettings
 from optitrack_vrpn.node.topic_kinds import KINDS, RATES
@@ -181,7 +181,7 @@ class SharedOutput:
     def listen(self) -> None:
         """Find the topics with subscribers; messages of others are not written."""
         self.heard = frozenset(name for name, publisher in self.publishers.items()
-                               if publisher.get_subscription_count())
+                               if counter(publisher)())
 
     @property
     def topics(self) -> list[str]:

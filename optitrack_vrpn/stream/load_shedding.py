@@ -8,10 +8,11 @@ waits as long as the one before. The minimum wait over a period distinguishes th
 Jacobson, "Controlling Queue Delay", ACM Queue 10(5), 2012: CoDel). While a queue stands, frames
 are left out until the others are fresh.
 
-Outputs are left out before frames: once every pose of the last ``HICCUP_NS`` has waited, a body
-with several outputs publishes a pose that has waited, and its transform, alone, and no motion is
-estimated. That lasts until no output was left out for ``PRESSED_NS``, so that a computer that
-cannot publish everything does not build up a queue of ``HICCUP_NS`` again and again.
+Outputs are left out before frames, and while the queue is still short: once every pose of the last
+``HICCUP_NS`` has waited longer than ``PROMPT_NS``, only every second pose of a body has all
+outputs; the others, and their transforms, are published alone, and no motion is estimated from
+them. The number doubles while the queue stands, and halves after a while without one. Each attempt
+that fails doubles that while.
 """
 
 from typing import Final
@@ -29,6 +30,11 @@ FRESH_NS: Final = 20_000_000
 #: otherwise only after all waits have exceeded FRESH_NS for HICCUP_NS (ns). Chosen.
 PRESSED_NS: Final = 1_000_000_000
 HICCUP_NS: Final = 100_000_000
+#: A pose that waited longer than this (ns) stands in a queue. Chosen: as in CoDel, like
+#: ``HICCUP_NS``; more than the datagrams of a frame wait for each other.
+PROMPT_NS: Final = 5_000_000
+#: Largest interval of poses with all outputs. Chosen: the load of the others is below 2 %.
+MOST_EVERY: Final = 64
 #: Maximum number of consecutive frames left out: at least a tenth of the frames is published under
 #: any load. Chosen.
 MOST_IN_A_ROW: Final = 9
@@ -47,20 +53,23 @@ class LoadShedder:
     last bodies of each frame would lose poses.
 
     :ivar shedding: whether frames may be left out at present.
-    :ivar lean: whether outputs beside poses are left out; valid after ``update``.
+    :ivar every: interval of the poses of a body that have all outputs, 1 for all of them.
     :ivar lean_poses: number of poses published without them.
     :ivar lean_of_late: whether that was so in the last ``CALM_NS``, as far as ``end`` was called.
-    :ivar idle_ns: time (ns) of the last wait up to ``FRESH_NS``, set in place of a call of
-        ``update`` while nothing is shed.
+    :ivar idle_ns: time (ns) of the last wait up to ``PROMPT_NS``, set in place of a call of
+        ``update`` while nothing is left out.
     """
 
     def __init__(self) -> None:
-        self.shedding = self.lean = self.lean_of_late = False
+        self.shedding = self.lean_of_late = False
+        self.every = 1
         self.lean_poses = 0
         # That number, and the time (ns), when ``end`` last found that it had grown.
         self._lean_before, self._lean_ns = 0, -CALM_NS
-        # Time (ns) of the last wait for which outputs were left out.
-        self._pressed_ns = -PRESSED_NS
+        # Times (ns) of the last change of ``every`` and of the last wait up to PROMPT_NS, and how
+        # long no queue may stand before it halves.
+        self._changed_ns = self._prompt_ns = -PAUSE_NS
+        self._patience_ns = PRESSED_NS
         self.idle_ns = -PAUSE_NS
         self._waited_ns = 0
         # Times of the last call, of the last short wait, of the last wait below FRESH_NS, and of
@@ -78,21 +87,32 @@ class LoadShedder:
         """
         self._waited_ns = waited_ns
         if self.idle_ns > self._looked_ns:
-            self._looked_ns = self._short_ns = self._fresh_ns = self.idle_ns
+            self._looked_ns = self._short_ns = self._fresh_ns = self._prompt_ns = self.idle_ns
         if waited_ns <= STANDING_NS or now_ns - self._looked_ns >= PAUSE_NS:
             self._short_ns = now_ns
         if waited_ns <= FRESH_NS:
             self._fresh_ns = now_ns
-        self.lean = waited_ns > FRESH_NS and (
-            now_ns - self._fresh_ns >= HICCUP_NS or now_ns - self._pressed_ns < PRESSED_NS)
-        if self.lean:
-            self._pressed_ns = now_ns
+        if waited_ns <= PROMPT_NS or now_ns - self._looked_ns >= PAUSE_NS:
+            self._prompt_ns = now_ns
+        self._thin(now_ns)
         self._looked_ns = now_ns
         if self.shedding:
             self.end(now_ns)
         elif now_ns - self._short_ns >= PATIENCE_NS:
             self.shedding = True
             self._shed_ns = now_ns
+
+    def _thin(self, now_ns: int) -> None:
+        """Adapt the interval of the poses with all outputs."""
+        since_ns = now_ns - self._changed_ns
+        if now_ns - self._prompt_ns >= HICCUP_NS:
+            if since_ns >= HICCUP_NS and self.every < MOST_EVERY:
+                if self.every == 1:    # the last attempt has failed at once, or long ago
+                    self._patience_ns = PRESSED_NS if since_ns >= PRESSED_NS else min(
+                        2 * self._patience_ns, CALM_NS)
+                self.every, self._changed_ns = 2 * self.every, now_ns
+        elif self.every > 1 and since_ns >= self._patience_ns:
+            self.every, self._changed_ns = self.every // 2, now_ns
 
     def end(self, now_ns: int) -> None:
         """

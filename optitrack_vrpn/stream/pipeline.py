@@ -27,7 +27,7 @@ from optitrack_vrpn.stream.bodies.tracker import Tracker
 from optitrack_vrpn.stream.clock.source import StampSource
 from optitrack_vrpn.stream.clock.types import ClockStatus
 from optitrack_vrpn.stream.config import PipelineConfig
-from optitrack_vrpn.stream.load_shedding import FRESH_NS, LoadShedder
+from optitrack_vrpn.stream.load_shedding import LoadShedder, PROMPT_NS
 from optitrack_vrpn.stream.motion.estimator import MotionEstimate
 from optitrack_vrpn.stream.reports import ServerTexts, StateMonitor, StreamReports
 from optitrack_vrpn.stream.roster import (
@@ -96,7 +96,7 @@ class Pipeline:
         # the last frame has no stamp.
         self._oldest_ns = self._newest_ns = 0
         self._unstamped = Disposition.UNSTAMPED
-        self._lean = False
+        self._every = 1
 
     # -- the hot path --------------------------------------------------------------------------
 
@@ -127,12 +127,11 @@ class Pipeline:
         self._taken_ns = now_ns
         self._behind_ns = now_ns - arrival_ns
         shedder = self.shedder
-        if self._behind_ns <= FRESH_NS and not shedder.shedding:
+        if self._behind_ns <= PROMPT_NS and not shedder.shedding and shedder.every == 1:
             shedder.idle_ns = now_ns
-            self._lean = False
         else:
             shedder.update(self._behind_ns, now_ns)
-            self._lean = shedder.lean and self.config.keep_up
+        self._every = shedder.every if self.config.keep_up else 1
         shedding = shedder.shedding and self.config.keep_up
         self._oldest_ns = now_ns + host_minus_arrival_ns - self.max_age_ns
         self._newest_ns = now_ns + host_minus_arrival_ns + self.max_age_ns
@@ -263,7 +262,10 @@ class Pipeline:
                 continue
             # Estimate: offsets, low-pass, motion.
             motion = None
-            lean = self._lean and channel.has_more
+            lean = False
+            if self._every > 1 and channel.has_more:
+                channel.turn_of_outputs += 1
+                lean = channel.turn_of_outputs % self._every != 0
             if not channel.estimator.idle:
                 if lean and channel.estimator.lowpass is None:
                     position, quat = channel.estimator.place(position, quat)

@@ -39,6 +39,8 @@ class TrackedBody:
     :ivar published: number of published poses; the publishers count them.
     :ivar dropped: number of all other poses, by disposition.
     :ivar turn: the last frame that contained the body, see ``load_shedding.LoadShedder``.
+    :ivar turn_of_outputs: number of its poses while some are published without other outputs; the
+        bodies begin with different ones, so that they take turns.
     :ivar all_too_old: whether nothing is published because every pose is too old.
     :ivar moved_ns: stamps of the latest acceleration and of the latest velocity from the server.
     :ivar moved_rate: angular rate of that velocity (rad/s, along ENU's axes).
@@ -51,7 +53,8 @@ class TrackedBody:
     __slots__ = (
         'names', 'gate', 'estimator', 'wants_motion', 'has_more', 'newest_ns', 'last_sender_ns',
         'last_stamp_ns', 'last_position', 'last_quat', 'published', 'dropped', 'turn',
-        'all_too_old', 'moved_ns', 'moved_rate', 'lacking', 'latency', 'accept_service',
+        'turn_of_outputs', 'all_too_old', 'moved_ns', 'moved_rate', 'lacking', 'latency',
+        'accept_service',
         '_out', '_old', '_old_from_ns', '_old_to_ns')
 
     def __init__(self, names: BodyNames, gate: Tracker, estimator: Estimator) -> None:
@@ -67,6 +70,7 @@ class TrackedBody:
         self.published = 0
         self.dropped: Counter[Disposition] = Counter()
         self.turn = -1
+        self.turn_of_outputs = 0
         self.all_too_old = False
         # Counters at the last call of look_at_age, and the time span in which only TOO_OLD rose.
         self._out = self._old = 0
@@ -277,6 +281,7 @@ class Roster:
                 'one of the two in Motive, or set bodies.NAME.name for it: otherwise another '
                 'order exchanges their topics'))
         self.channels[sender, sensor] = channel
+        channel.turn_of_outputs = self._wanted
         self._wanted += 1
         return channel
 

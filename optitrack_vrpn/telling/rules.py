@@ -18,7 +18,7 @@ from optitrack_vrpn.core.checks import listed
 from optitrack_vrpn.core.findings import Case, case, find, Finding, Rule
 from optitrack_vrpn.core.severity import ERROR, INFO, WARN
 from optitrack_vrpn.stream.bodies.states import State
-from optitrack_vrpn.stream.load_shedding import FRESH_NS, PATIENCE_NS, STANDING_NS
+from optitrack_vrpn.stream.load_shedding import PATIENCE_NS, PROMPT_NS, STANDING_NS
 from optitrack_vrpn.stream.reports import MOST_TEXTS, TEXTS_NS
 from optitrack_vrpn.telling.conditions import (
     absent, all_late, coarse, contradicted, datagrams, each, epoch, exchanged, held, ignored,
@@ -260,10 +260,10 @@ RULES: Final[tuple[Rule[StreamFacts], ...]] = (
          check='data', entry='frames', log=True, explains=('fewer outputs',),
          end='this computer keeps up again; {shed} poses have been left out so far'),
     Rule('fewer outputs', WARN, lambda facts: case(
-        facts.lean, waited=FRESH_NS * 1e-6, lean=facts.lean_poses),
+        facts.lean, waited=PROMPT_NS * 1e-6, lean=facts.lean_poses),
          'this computer cannot keep up with all outputs: every pose has waited more than '
-         '{waited:g} ms before it was read. Poses and TF are published; velocities and '
-         'covariances are left out meanwhile, so that no pose is lost (load_shedding)',
+         '{waited:g} ms before it was read. All poses and TF are published; velocities and '
+         'covariances with some of them only, so that no pose is lost (load_shedding)',
          'select fewer outputs, or lower their rates',
          check='data', entry='frames', log=True,
          end='all outputs are published again; {lean} poses have been published without the '
