@@ -261,12 +261,13 @@ def test_diagnostics_warn_while_frames_are_shed(shedding, level):
     assert entry.values['dropped_shed'] == '7'
 
 
-def serve(has_more, seconds=20.0, full=1.15, lean=0.5):
+def serve(has_more, seconds=20.0, full=1.15, lean=0.5, loaded=lambda number: True):
     """
     Let a computer publish poses that take longer with all outputs than without.
 
     :param has_more: whether bodies have outputs beside poses.
     :param full, lean: share of the time there is that poses with all outputs, or alone, take.
+    :param loaded: whether it takes so long at a frame.
     :returns: the pipeline, the samples, and how long each waited (ns).
     """
     def discovered(channel):
@@ -283,7 +284,8 @@ def serve(has_more, seconds=20.0, full=1.15, lean=0.5):
             waits.append(now - arrival)
             samples = pipeline.process(datagram, arrival, 5 * S, now).samples
             for sample in samples:
-                now += round((lean if sample.lean else full) * S / RATE / BODIES)
+                now += round((lean if sample.lean else full) * S / RATE / BODIES) if (
+                    loaded(number)) else LITTLE_NS
             out += samples
         if number % 20 == 0:
             pipeline.tick(now)
@@ -304,6 +306,9 @@ def test_outputs_are_left_out_before_poses():
             sample for sample in out if sample.channel is body) if not sample.lean]
         steps = Counter(after - before for before, after in zip(whole, whole[1:]))
         assert set(steps) <= {1, 2} and steps[2] > 0.7 * len(whole)
+    # The bodies take turns: no frame takes longer than another.
+    frames = Counter(sample.stamp_ns for sample in out if sample.lean)
+    assert max(frames.values()) == BODIES // 2
     assert all(sample.motion is None for sample in out if sample.lean)
     assert sum(sample.motion is not None for sample in out) > 0.3 * len(out)
     facts = facts_of_pipeline(pipeline)
@@ -313,6 +318,19 @@ def test_outputs_are_left_out_before_poses():
     pipeline.tick(21 * S)
     pipeline.tick(21 * S + CALM_NS)
     assert not of_entry('frames', facts_of_pipeline(pipeline))
+
+
+def test_attempts_become_rare_under_load_and_begin_anew_after_it():
+    pipeline, out, _ = serve(
+        has_more=True, seconds=60.0, loaded=lambda number: not 40 * RATE <= number < 50 * RATE)
+    first = pipeline.bodies[0]
+    seconds = [5 * S + second * S for second in range(60)]
+    whole = [sum(not sample.lean for sample in out if sample.channel is first
+                 and begin <= sample.stamp_ns < begin + S) for begin in seconds]
+    tried = [second for second, number in enumerate(whole) if number > 0.53 * RATE]
+    assert len([second for second in tried if 2 <= second < 40]) <= 8
+    assert all(number == RATE for number in whole[47:50])
+    assert len([second for second in tried if 50 <= second < 53]) >= 2, tried
 
 
 def test_poses_alone_are_never_left_out_as_outputs():
