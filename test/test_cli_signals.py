@@ -55,30 +55,6 @@ def test_the_simulator_ends_when_signals_come_at_any_moment():
     assert done.stdout == 'done\n', done.stderr
 
 
-def run_with_ignored(numbers, script):
-    """Run a script in a process that inherits ignored signals, as `nohup` and `&` make one."""
-    def ignore():
-        for number in numbers:
-            signal.signal(number, signal.SIG_IGN)
-    return subprocess.run([sys.executable, '-c', script], cwd=ROOT / 'test', capture_output=True,
-                          text=True, timeout=60, preexec_fn=ignore,
-                          env=dict(os.environ, PYTHONPATH=str(ROOT)))
-
-
-def test_tests_can_interrupt_their_children_where_a_shell_ignores_the_signals():
-    """As in `nohup make test &`."""
-    script = (
-        'import signal, subprocess, sys, conftest\n'
-        'conftest.restore_signals()\n'
-        'child = subprocess.Popen([sys.executable, "-c", "import time; print(1, flush=True); '
-        'time.sleep(60)"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)\n'
-        'child.stdout.readline()\n'
-        'child.send_signal(signal.SIGINT)\n'
-        'print(child.wait(30))\n')
-    done = run_with_ignored([signal.SIGINT, signal.SIGQUIT, signal.SIGHUP], script)
-    assert done.stdout == f'{-signal.SIGINT}\n', done.stderr
-
-
 def test_a_child_ends_when_its_parent_is_killed():
     grandchild = (
         'import time; from optitrack_vrpn.cli.signals_io import end_with_parent; '

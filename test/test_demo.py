@@ -162,7 +162,7 @@ def test_the_hint_is_a_command_that_shows_a_pose_without_ros2(ros2, monkeypatch)
             command.split(), cwd=ROOT, capture_output=True, text=True, timeout=60,
             env=dict(os.environ, ROS_DOMAIN_ID=domain))
         assert shown.returncode == 0, shown.stderr
-        assert "frame_id: 'optitrack'" in shown.stdout and 'orientation:' in shown.stdout
+        assert 'frame_id: optitrack' in shown.stdout and 'orientation:' in shown.stdout
         # It does not show in the domain of its user.
         assert 'demo' not in run_tool('topics').stdout.lower()
 

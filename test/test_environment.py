@@ -90,16 +90,6 @@ def parts(checkout, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, 'dont_write_bytecode', True)
     loaded = types.SimpleNamespace(**{name: importlib.import_module(name) for name in names})
     assert loaded.environment.ROOT == str(checkout)
-
-    def fail(action):
-        with pytest.raises(loaded.environment.EnvironmentFailure) as caught:
-            action()
-        return str(caught.value)
-    loaded.fail = fail
-    # A Python that finds nothing.
-    program(tmp_path / 'bin' / 'python', 'case "$*" in *ensurepip*) exit 1;; esac; echo "{}"')
-    loaded.bare_python = str(tmp_path / 'bin' / 'python')
-    monkeypatch.setattr(loaded.environment, 'base_python', lambda: loaded.bare_python)
     there = os.path.exists
     monkeypatch.setattr(
         os.path, 'exists', lambda path: path != '/usr/bin/python3' and there(path))
@@ -108,13 +98,6 @@ def parts(checkout, tmp_path, monkeypatch):
     yield loaded
     for name in names:
         del sys.modules[name]
-
-
-def machine(parts, **facts):
-    """Make an environment to be, of a machine that has everything but for these facts."""
-    given = {'version': '3.12.3', 'base': sys.executable, 'include': '/nowhere',
-             'folder': '/x/.venv', **facts}
-    return lambda: parts.from_pypi.need_machine(types.SimpleNamespace(**given))
 
 
 # -- a second time -----------------------------------------------------------------------------
@@ -186,31 +169,6 @@ def sourced(checkout, tmp_path, parts):
         "setup(name='optitrack_vrpn', version='1', packages=['optitrack_vrpn'])\n")
     return {'AMENT_PREFIX_PATH': str(tmp_path / 'ros'), 'PYTHONPATH': str(site),
             'ROS_DISTRO': 'jazzy'}
-
-
-def snapshot(folder):
-    return {path: path.lstat().st_mtime_ns for path in folder.rglob('*')
-            if '__pycache__' not in path.parts}
-
-
-@pytest.mark.skipif(not shutil.which('make'), reason='needs make')
-def test_where_ros_is_sourced_both_targets_use_it_and_make_nothing_twice(checkout, sourced):
-    begun = f'PYTHON={sys.executable}'
-    rclpy = Path(sourced['PYTHONPATH'], 'rclpy', '__init__.py')
-    done = run(checkout, 'make', begun, 'demo', 'ARGS=--seconds 1', **sourced)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [f'optitrack_vrpn demo --seconds 1 {rclpy}']
-    assert not list(checkout.glob('.venv*')), 'nothing was lacking'
-    done = run(checkout, 'make', begun, 'test', 'ARGS=-k frames', **sourced)
-    assert done.returncode == 0, done.stderr
-    assert f'pytest -k frames {rclpy}' in done.stdout.splitlines()
-    assert '.venv-sourced is ready: ROS 2 jazzy as sourced' in done.stderr
-    before = snapshot(checkout)
-    again = run(checkout, 'make', begun, 'test', **sourced)
-    assert again.returncode == 0 and again.stderr == ''
-    assert snapshot(checkout) == before
-    where = env(checkout, 'where', **sourced)
-    assert where.stdout == f'{checkout}/.venv-sourced/bin/python\n'
 
 
 # -- the run of the tests ----------------------------------------------------------------------

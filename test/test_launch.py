@@ -16,7 +16,7 @@ import signal
 import subprocess
 import sys
 
-from conftest import children_of, lacking
+from conftest import children_of
 from optitrack_vrpn.cli.arguments import check_launch_arguments
 import pytest
 from server_kit import free_port
@@ -300,25 +300,3 @@ def test_a_misspelt_launch_argument_is_refused_with_the_closest_name():
 def test_right_launch_arguments_and_those_of_an_outer_file_are_accepted():
     checked('a.launch.py', 'server:=1.2.3.4', '--debug')
     checked('outer.launch.py', 'sever:=1.2.3.4')
-
-
-@with_launch
-@pytest.mark.parametrize('file, wrong, right', [
-    (NODE, 'prot', 'port'), (NODE_YAML, 'prot', 'port'), (DEMO, 'rat', 'rate')],
-    ids=['py', 'yaml', 'demo'])
-def test_a_misspelt_argument_starts_nothing(prefix, file, wrong, right):
-    code, output = prefix.launch(file, f'{wrong}:=3884')
-    assert code != 0
-    assert not lacking(output, f'{wrong}:=', f'mean {right}:=?')
-    assert prefix.calls() == []
-
-
-@with_launch
-def test_an_including_launch_file_keeps_its_own_arguments(prefix, tmp_path):
-    outer = tmp_path / 'outer.launch.yaml'
-    outer.write_text(
-        'launch:\n- arg: {name: ports, default: none}\n- arg: {name: robot, default: r1}\n'
-        '- include:\n'
-        "    file: '$(find-pkg-share optitrack_vrpn)/launch/optitrack_vrpn.launch.py'\n"
-        "    arg: [{name: respawn, value: 'false'}]\n")
-    assert [call[0] for call in prefix.run(outer, 'ports:=both')] == ['optitrack_vrpn_node']
