@@ -12,7 +12,8 @@ from optitrack_vrpn.drivers.driver import LinkStatus
 from optitrack_vrpn.drivers.frames import RoundTrip
 from optitrack_vrpn.drivers.natnet.facts import ServerWatch
 from optitrack_vrpn.drivers.natnet.messages import (
-    BodyDefinition, Definitions, NatNetFrame, Response, ServerInfo, Unanswered, Unrecognized)
+    BodyDefinition, CERTAIN, Definitions, NatNetFrame, Response, ServerInfo, Unanswered,
+    Unrecognized)
 from optitrack_vrpn.drivers.natnet.reports import name_table, Translator
 from optitrack_vrpn.drivers.natnet.settings import NatNetConfig
 from optitrack_vrpn.telling.facts import StreamFacts
@@ -130,6 +131,14 @@ def test_a_unit_that_another_question_has_answered_is_not_believed():
         watch.answer(event)
         assert not found(watch)
     assert not asked
+
+
+def test_frames_that_cannot_be_decoded_name_the_version_that_can():
+    watch = ServerWatch()
+    watch.known.undecodable, watch.known.version = 'too short', '4.7'
+    (fault,) = found(watch)
+    assert fault.severity is ERROR and '4.7: too short' in fault.text
+    assert f'natnet.bitstream: "{CERTAIN[0]}.{CERTAIN[1]}"' in fault.remedy
 
 
 @pytest.mark.parametrize('played', ['withheld', 'published'])

@@ -108,16 +108,14 @@ class ServerFacts:
     :ivar no_body: whether it describes no body at all.
     :ivar shared_ids: names of bodies by the id that they share.
     :ivar shared_names: names that several bodies share.
-    :ivar unread: number of descriptions that cannot be read, and their unknown types.
-    :ivar unread_end: whether these are all descriptions from the first of unknown type on.
+    :ivar unread: number of descriptions that cannot be read; ``unread_types`` unknown ones.
     :ivar unnamed: ids in frames that no description contains.
     :ivar unconfirmed_s: for how long poses have been withheld because their names are not
         confirmed (s).
     :ivar local_bones: a skeleton whose bones seem to be relative to their parents; '' for none.
     :ivar undecodable: why the last frames, many in succession, cannot be decoded; '' if they can.
-    :ivar version: the version of the protocol in which it sends, and one that can certainly be
-        decoded if that is newer, else ''.
-    :ivar last_error: why the last malformed datagram was rejected.
+    :ivar version: the version of the protocol in which it sends.
+    :ivar last_error: why the last malformed datagram was rejected; 'none' without one.
     :ivar contradicted: settings, their values, and what it states instead.
     """
 
@@ -136,14 +134,14 @@ class ServerFacts:
     no_body: bool = False
     shared_ids: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     shared_names: tuple[str, ...] = ()
-    unread: tuple[int, tuple[int, ...]] = (0, ())
-    unread_end: bool = False
+    unread: int = 0
+    unread_types: tuple[int, ...] = ()
     unnamed: frozenset[int] = frozenset()
     unconfirmed_s: float = 0.0
     local_bones: str = ''
     undecodable: str = ''
-    version: tuple[str, str] = ('', '')
-    last_error: str = ''
+    version: str = ''
+    last_error: str = 'none'
     contradicted: tuple[tuple[str, str, str], ...] = ()
 
 

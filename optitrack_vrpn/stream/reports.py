@@ -3,7 +3,7 @@
 """Events of the pipeline for the user, changes of states, texts of the server."""
 
 from collections.abc import Hashable
-from typing import Any, Optional
+from typing import Optional
 
 from optitrack_vrpn.core.events import Event
 from optitrack_vrpn.core.severity import Severity
@@ -34,10 +34,10 @@ class StreamReports:
     def __init__(self) -> None:
         self.events: list[Event] = []
 
-    def add(self, severity: Severity, key: Hashable, text: str, data: Any = None) -> None:
+    def add(self, severity: Severity, key: Hashable, text: str) -> None:
         """Add an event, unless the maximum number waits to be taken."""
         if len(self.events) < _MOST_EVENTS:
-            self.events.append(Event(severity, key, text, data))
+            self.events.append(Event(severity, key, text))
 
     def take(self) -> list[Event]:
         """Return and clear the events, oldest first."""

@@ -101,14 +101,11 @@ def paused(*, interrupted: bool) -> Condition:
 
 
 # -- what the server states ----------------------------------------------------------------------
-def server(
-    met: Callable[[ServerFacts], object],
-    figures: Callable[[ServerFacts], dict[str, object]] = lambda known: {},
-) -> Condition:
-    """Make the condition of a fact of the server."""
+def server(met: Callable[[ServerFacts], object], *figures: str) -> Condition:
+    """Make the condition of a fact of the server; others of its facts are the figures."""
     def when(facts: StreamFacts) -> tuple[Case, ...]:
         known = facts.link.known
-        return case(met(known), **figures(known))
+        return case(met(known), **{name: getattr(known, name) for name in figures})
     return when
 
 
@@ -123,14 +120,6 @@ def shared_ids(facts: StreamFacts) -> Iterator[Case]:
     """Find ids that several bodies share."""
     for number, names in facts.link.known.shared_ids.items():
         yield from case(True, *names, subject=number)
-
-
-def unread(*, end: bool) -> Condition:
-    """Find descriptions that cannot be read, single ones or all from one on."""
-    def figures(known: ServerFacts) -> dict[str, object]:
-        count, types = known.unread
-        return {'count': count, 'types': ', '.join(map(str, types)) or 'none'}
-    return server(lambda known: known.unread[0] and known.unread_end is end, figures)
 
 
 def contradicted(facts: StreamFacts) -> Iterator[Case]:

@@ -25,7 +25,7 @@ from optitrack_vrpn.telling.conditions import (
     in_one_place, in_state, lacked, lacking, late_times, longer_delays, lost, of_names,
     other_parents, out_of_a_buffer, paused, percent, quiet, refused, repeated_times, restarted,
     same_name, senders_clock, sent_twice, server, shared_ids, sharing, silent, slow_body,
-    standstill, texts, two_parents, uneven, unread, was, wrong_up)
+    standstill, texts, two_parents, uneven, was, wrong_up)
 from optitrack_vrpn.telling.facts import ENOUGH_POSES, StreamFacts
 
 #: Rate of usual displays (Hz), with the error of a rate that is measured over a second.
@@ -53,7 +53,6 @@ _SET_CLOCKS = (
     'set the clocks of both computers by NTP or PTP, or stamps.mode: tracking, which follows the '
     'clock of the sender')
 _NO_LOSS = 'losses have ended'
-_LIVE = 'Motive sends live poses again'
 #: A text of the server.
 SAYS = 'the server says for {of!r}: {said}'
 _LOOK_THERE = 'look at Motive, or the program that sends'
@@ -105,41 +104,30 @@ RULES: Final[tuple[Rule[StreamFacts], ...]] = (
          'Motive states that y is up, and {node} has axes: raw, so that readers that take z for '
          'up, as in ROS, get wrong poses', 'set Up Axis in its streaming settings to Z, or '
          'axes: enu; nothing, if your readers expect y up', log=True),
-    Rule('wrong unit', ERROR, server(
-        lambda known: abs(known.unit_mm - 1000.0) >= 0.5, lambda known: {'unit': known.unit_mm}),
-         'one unit of Motive is {unit:g} mm, not a metre: positions are published as if in metres',
+    Rule('wrong unit', ERROR, server(lambda known: abs(known.unit_mm - 1000.0) >= 0.5, 'unit_mm'),
+         'one unit of Motive is {unit_mm:g} mm, not a metre: positions are published as if in metres',
          'set Scale to 1 in its streaming settings', check='data', log=True),
-    Rule('played, withheld', WARN, server(lambda known: known.played == 'withheld'),
-         'Motive plays a take (edit mode): its poses are not live and are withheld',
-         'switch it to live mode; natnet.playback: true publishes them',
-         check='data', log=True, end=_LIVE),
-    Rule('played, published', WARN, server(lambda known: known.played == 'published'),
-         'Motive plays a take (edit mode): its poses are not live and are published as if they '
-         'were (natnet.playback)', 'switch it to live mode before a flight',
-         check='data', log=True, end=_LIVE),
+    Rule('played', WARN, server(lambda known: known.played, 'played'),
+         'Motive plays a take (edit mode): its poses are not live and are {played}',
+         'switch it to live mode; natnet.playback decides whether they are published',
+         check='data', log=True, end='Motive sends live poses again'),
     Rule('contradicted', WARN, contradicted, '{subject} is {wanted}, but Motive states {stated}',
          'if no frame arrives, remove this setting', check='data', log=True),
     Rule('undecodable', ERROR, server(
-        lambda known: known.undecodable and known.version[1], lambda known: {
-            'version': known.version[0], 'certain': known.version[1], 'why': known.undecodable}),
-         'frames cannot be decoded as NatNet {version}: {why}',
-         'with unicast, set natnet.bitstream to {certain}', check='data', log=True),
-    Rule('undecodable, known', ERROR, server(
-        lambda known: known.undecodable and not known.version[1], lambda known: {
-            'version': known.version[0], 'why': known.undecodable}),
-         'frames cannot be decoded as NatNet {version}: {why}',
-         'Motive is asked for its version again', check='data', log=True),
-    Rule('described', INFO, server(
-        lambda known: known.bodies, lambda known: {'subject': listed(known.bodies, 5)}),
+        lambda known: known.undecodable, 'undecodable', 'version'),
+         'frames cannot be decoded as NatNet {version}: {undecodable}',
+         'Motive is asked for its version again; of a newer one than 4.2, request an older '
+         'bitstream with unicast, natnet.bitstream: "4.2"', check='data', log=True),
+    Rule('described', INFO, lambda facts: case(
+        facts.link.known.bodies, subject=listed(facts.link.known.bodies, 5)),
          'Motive describes {subject}', '', log=True),
     Rule('no rigid body', ERROR, server(lambda known: known.no_body),
          'Motive describes no rigid body', 'switch Rigid Bodies on in its streaming settings, and '
          'create one', log=True),
-    Rule('unconfirmed', WARN, server(
-        lambda known: known.unconfirmed_s >= 1.0, lambda known: {
-            'error': known.last_error and f'; last malformed datagram: {known.last_error}'}),
+    Rule('unconfirmed', WARN, server(lambda known: known.unconfirmed_s >= 1.0, 'last_error'),
          'Motive has not described its present list of bodies: poses are withheld because their '
-         'names are not confirmed{error}', 'does the network drop large datagrams?',
+         'names are not confirmed', 'does the network drop large datagrams? Last malformed '
+         'datagram: {last_error}',
          check='data', log=True),
     Rule('unnamed', WARN, of_names(lambda known: map(str, sorted(known.unnamed))),
          'no model definition contains the streaming ids {bodies}',
@@ -150,12 +138,10 @@ RULES: Final[tuple[Rule[StreamFacts], ...]] = (
     Rule('shared names', WARN, of_names(lambda known: known.shared_names),
          'several bodies are named {bodies}: none of them is published',
          'give each its own name in Motive', check='data', log=True),
-    Rule('models cut', WARN, unread(end=True), 'a model definition has the unknown type {types} '
-         'and no stated size: the last {count} of the list cannot be read',
-         'definitions of bodies alone are requested', check='data', log=True),
-    Rule('models left out', WARN, unread(end=False), '{count} model definitions have an unknown '
-         'type or layout and are left out (unknown types: {types})',
-         'if a body is missing, report the version of Motive', check='data', log=True),
+    Rule('unread models', WARN, server(lambda known: known.unread, 'unread', 'unread_types'),
+         '{unread} model definitions have a type or layout that is not known and are left out '
+         '(unknown types: {unread_types})', 'if a body is missing, report the version of Motive',
+         check='data', log=True),
     Rule('local bones', ERROR, of_names(
         lambda known: [known.local_bones] if known.local_bones else []),
          'the bones of {bodies} seem to be relative to their parents (Local Rigid Bodies in '

@@ -25,7 +25,7 @@ from optitrack_vrpn.drivers.natnet.definitions import decode_definitions
 from optitrack_vrpn.drivers.natnet.facts import ServerWatch
 from optitrack_vrpn.drivers.natnet.frames import decode_frame
 from optitrack_vrpn.drivers.natnet.messages import (
-    CERTAIN, COMMAND_PORT, DATA_PORT, FRAME_BITSTREAM_CHANGED, FRAME_EDIT_MODE,
+    COMMAND_PORT, DATA_PORT, FRAME_BITSTREAM_CHANGED, FRAME_EDIT_MODE,
     MessageId, Model, MULTICAST_GROUP, NatNetFrame, NEWEST, OLDEST, RECORDING_COMMANDS, Response,
     ServerInfo, type_mask, Unanswered, Unrecognized, Version)
 from optitrack_vrpn.drivers.natnet.model_list import HeldFrames, ModelList
@@ -256,13 +256,12 @@ class NatNetDriver:
                 self._take(message_id, payload, arrival_ns, items)
         except RemoteProtocolError as error:
             self._count.malformed += 1
-            self._last_error = str(error)
+            self._last_error = self.known.last_error = str(error)
             if message_id == _FRAME:
                 self._failing += 1
                 if self._failing >= _FAILING:
                     self.known.undecodable = self._last_error
-                    self.known.version = _written(self.version), (
-                        _written(CERTAIN) if self.version > CERTAIN else '')
+                    self.known.version = _written(self.version)
         if self.models.next_due_ns is not None:
             self.next_due_ns = self._find_next_due()
         return items
@@ -360,7 +359,6 @@ class NatNetDriver:
         unknown, self._translator.unknown = self._translator.unknown, ()
         models = self.models
         self.known.unconfirmed_s = models.unconfirmed_s(now_ns)
-        self.known.last_error = self._last_error
         if models.uncertain or now_ns - self._asked_ns < _ASK_AGAIN_NS:
             return
         self._asked_ns = now_ns

@@ -97,8 +97,8 @@ class ServerWatch:
         known.bodies = tuple(sorted(map(model_name, table.names.values())))
         known.no_body = not (definitions.bodies or definitions.skeletons or definitions.assets)
         known.shared_ids, known.shared_names = table.shared_ids, table.shared_names
-        known.unread = definitions.cut or definitions.skipped, tuple(definitions.unknown)
-        known.unread_end = definitions.cut > 0
+        known.unread = definitions.cut or definitions.skipped
+        known.unread_types = tuple(definitions.unknown)
         known.unnamed = frozenset()
 
     def unnamed(self, keys: Iterable[int]) -> None:
