@@ -105,8 +105,8 @@ RULES: Final[tuple[Rule[StreamFacts], ...]] = (
          'up, as in ROS, get wrong poses', 'set Up Axis in its streaming settings to Z, or '
          'axes: enu; nothing, if your readers expect y up', log=True),
     Rule('wrong unit', ERROR, server(lambda known: abs(known.unit_mm - 1000.0) >= 0.5, 'unit_mm'),
-         'one unit of Motive is {unit_mm:g} mm, not a metre: positions are published as if in metres',
-         'set Scale to 1 in its streaming settings', check='data', log=True),
+         'one unit of Motive is {unit_mm:g} mm, not a metre: positions are published as if in '
+         'metres', 'set Scale to 1 in its streaming settings', check='data', log=True),
     Rule('played', WARN, server(lambda known: known.played, 'played'),
          'Motive plays a take (edit mode): its poses are not live and are {played}',
          'switch it to live mode; natnet.playback decides whether they are published',
