@@ -116,7 +116,7 @@ def test_the_up_axis_that_motive_states_is_compared(axes, up_axis, stated, level
     ('sender', 'unix_epoch', 0.001, WARN, 'in the future'),
     ('sender', 'unix_epoch', -0.01, INFO, ''),
     ('tracking', 'unix_epoch', 7200.0, INFO, ''),
-    ('sender', 'sender_start', 0.0, WARN, 'in 1970')])
+    ('sender', 'sender_start', -1.8e9, WARN, 'old')])
 def test_a_senders_clock_whose_times_are_published_is_compared(mode, base, ahead_s, level, said):
     facts = looked(running(**{'stamps.mode': mode}))
     facts.stream = replace(

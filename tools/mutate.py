@@ -230,7 +230,7 @@ ROWS = (
     (FACTS, 'self.facts.lossy or (', 'False or (', LOSS),
     ('telling/doctor/graph.py', 'node.count > 1 and node.pose_topics', 'False',
      'test/test_doctor_graph_checks.py -k publish_on_the_same_topics'),
-    ('telling/doctor/graph.py', 'names and (len(unwanted) == len(received)) is all_of_them',
+    ('telling/doctor/graph.py', 'names and (len(names) == len(received)) is all_of_them',
      'names and all_of_them', 'test/test_doctor_graph_checks.py -k excluded'),
     ('telling/doctor/rules.py', "WARN if check == 'bodies' and rule.code != 'one time' else",
      'WARN if False else', 'test/test_doctor_checks.py -k not_tracked'),

@@ -14,7 +14,6 @@ from optitrack_vrpn.drivers.driver import LinkStatus, Outcome
 from optitrack_vrpn.drivers.probing import Place
 from optitrack_vrpn.drivers.vrpn.connection import VrpnConnection
 from optitrack_vrpn.drivers.vrpn.request_memory_io import remembered_request
-from optitrack_vrpn.drivers.vrpn.transport_io import find_firewall, is_wsl
 
 #: Chosen: wait for the answer of another program on the port (s).
 _ANSWER_S = 0.5
@@ -24,12 +23,10 @@ class VrpnSurroundings(NamedTuple):
     """
     What surrounds a VRPN server.
 
-    :ivar barriers: what may drop a connection to this computer: 'WSL', a firewall's name.
     :ivar remembered: what is remembered of an unanswered request, with the remedy; or ''.
     :ivar stranger: description of another program that has the port; or ''.
     """
 
-    barriers: tuple[str, ...] = ()
     remembered: str = ''
     stranger: str = ''
 
@@ -41,7 +38,6 @@ def look(
     tcp = status.attempts.get('tcp')
     mute = tcp is not None and tcp.outcome is Outcome.OPEN and not status.known.stated_version
     return VrpnSurroundings(
-        tuple(filter(None, ('WSL' if is_wsl() else '', find_firewall()))),
         remembered_request(place.local, place.address),
         _stranger(place.address, config.port) if mute else '')
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+import math
 from typing import Final
 
 from optitrack_vrpn.core.checks import listed
@@ -16,10 +17,9 @@ from optitrack_vrpn.drivers.table import AUTO, own_port, SOURCES, using
 from optitrack_vrpn.node.graph.conflicts import qos_remedies
 from optitrack_vrpn.node.graph.processes import without_shared_memory
 from optitrack_vrpn.stream.bodies.settings import Selection, unmatched
-from optitrack_vrpn.stream.clock.types import UNIX_EPOCH
-from optitrack_vrpn.telling.conditions import USUAL_AGE_S
 from optitrack_vrpn.telling.doctor.results import ProbeResults, RunningNode
 from optitrack_vrpn.telling.doctor.rules import Condition, DoctorRule, skip
+from optitrack_vrpn.telling.facts import StreamFacts
 from optitrack_vrpn.telling.rules import BY_CODE, ONE_TOPIC, TWO_PARENTS
 
 #: Chosen: names in one line.
@@ -216,8 +216,7 @@ def _patterns(node: RunningNode, name: str) -> tuple[str, ...]:
 
 def _selections(probed: ProbeResults) -> Iterator[tuple[RunningNode, Selection, list[str]]]:
     """List the nodes of this server with their selection and the bodies that were received."""
-    stream = probed.established
-    received = [body.name for body in stream.bodies] if stream is not None else []
+    received = [body.name for body in probed.seen.bodies]
     for node in probed.nodes:
         if received and node.settings and _same_server(probed, node) and _same_port(probed, node):
             allow = _patterns(node, 'bodies.allow')
@@ -225,19 +224,14 @@ def _selections(probed: ProbeResults) -> Iterator[tuple[RunningNode, Selection, 
                 () if '*' in allow else allow, _patterns(node, 'bodies.deny')), received
 
 
-def _excluded(*, deny: bool, all_of_them: bool) -> Condition:
-    """
-    Find received bodies that a node ignores; that is wrong only if no other body is received.
-
-    :param deny: whether it excludes them by ``bodies.deny``, or by ``bodies.allow``.
-    """
+def _not_selected(*, all_of_them: bool) -> Condition:
+    """Find received bodies that a node ignores; that is wrong only if no other is received."""
     def when(probed: ProbeResults) -> Iterator[Case]:
         for node, selection, received in _selections(probed):
-            unwanted = [name for name in received if not selection.wanted(name)]
-            names = [name for name in unwanted if deny is not Selection(
-                deny=selection.deny).wanted(name)]
-            if names and (len(unwanted) == len(received)) is all_of_them:
-                yield Case(tuple(names), {'subject': node.name, 'node': node.name})
+            names = [name for name in received if not selection.wanted(name)]
+            if names and (len(names) == len(received)) is all_of_them:
+                yield Case(tuple(names), {
+                    'subject': node.name, 'node': node.name, 'count': len(names)})
     return when
 
 
@@ -247,18 +241,17 @@ def _unmatched(probed: ProbeResults) -> Iterator[Case]:
             yield Case((), {'subject': line, 'what': line})
 
 
-def _sender_stamps(met: Callable[[ProbeResults, bool], object]) -> Condition:
-    """Make the condition of nodes that publish the times of the sender."""
+def _of_sender(rule: Rule[StreamFacts]) -> DoctorRule:
+    """Return a row about the sender's clock for the nodes that publish its times."""
     def when(probed: ProbeResults) -> Iterator[Case]:
-        stream = probed.seen
-        if stream.clock is None or not stream.listened_s or not stream.clock.samples or not met(
-                probed, stream.clock.sender_base == UNIX_EPOCH):
-            return
-        for node in probed.nodes:
-            if node.settings.get('stamps.mode') == 'sender':
-                yield Case((), {'subject': node.name, 'node': node.name,
-                                'age': abs(stream.ahead_s)})
-    return when
+        clock, stream = probed.seen.clock, probed.seen
+        for node in probed.nodes if clock is not None and clock.samples else ():
+            if clock is not None and node.settings.get('stamps.mode') == 'sender':
+                limit_s = node.settings.get('stamps.max_age_s')
+                yield from rule.when(StreamFacts(
+                    clock=replace(clock, sender_age_s=-stream.ahead_s),
+                    max_age_s=limit_s if isinstance(limit_s, float) else math.inf))
+    return replace(rule.by(when), explains=('agree',))
 
 
 def _agreeing(probed: ProbeResults) -> tuple[Case, ...]:
@@ -267,10 +260,6 @@ def _agreeing(probed: ProbeResults) -> tuple[Case, ...]:
     return case(names, nodes=listed(names), what=(
         'server, port and up_axis' if probed.lifted_up else 'server and port'))
 
-
-_PUBLISHES_TIMES = "{node} publishes the sender's times (stamps.mode: sender), which "
-_OTHER_STAMPS = 'set stamps.mode: tracking; or set the clocks of both computers by NTP or PTP.'
-_EXCLUDED = '{bodies} {is} excluded by bodies.%s of {node}'
 
 # -- rows -----------------------------------------------------------------------------------------
 GRAPH_RULES: Final[tuple[DoctorRule, ...]] = (
@@ -351,10 +340,8 @@ GRAPH_RULES: Final[tuple[DoctorRule, ...]] = (
             and not _unchecked_port(probed, node), 'server', 'port'),
              '{node} uses {server} port {port}, not {wanted} port {wanted_port}',
              'set server and port of the node, or check that server.', explains=('agree',)),
-        Rule('all denied', WARN, _excluded(deny=True, all_of_them=True), _EXCLUDED % 'deny',
-             'remove wanted bodies from bodies.deny.', explains=('agree',)),
-        Rule('none allowed', WARN, _excluded(deny=False, all_of_them=True), _EXCLUDED % 'allow',
-             'add wanted bodies to bodies.allow.', explains=('agree',)),
+        replace(BY_CODE['not selected'].by(_not_selected(all_of_them=True)),
+                explains=('agree',)),
         replace(BY_CODE['unmatched'].by(_unmatched), explains=('agree',)),
         replace(BY_CODE['y up'].by(_reporting(
             lambda probed, node: node.settings.get('axes') == 'raw'
@@ -363,17 +350,8 @@ GRAPH_RULES: Final[tuple[DoctorRule, ...]] = (
             lambda probed, node: node.settings.get('axes') != 'raw'
             and {probed.stated_up, node.settings.get('up_axis')} == {'y', 'z'}, 'up_axis')),
             explains=('agree',)),
-        Rule('times of 1970', WARN, _sender_stamps(lambda probed, epoch: not epoch),
-             _PUBLISHES_TIMES + "count from the sender's start, so that stamps are in 1970",
-             _OTHER_STAMPS, explains=('agree',)),
-        Rule('times ahead', WARN, _sender_stamps(
-            lambda probed, epoch: epoch and probed.seen.ahead_s > 0.0),
-             _PUBLISHES_TIMES + 'are {age:.3f} s in the future', _OTHER_STAMPS,
-             explains=('agree',)),
-        Rule('old times', WARN, _sender_stamps(
-            lambda probed, epoch: epoch and probed.seen.ahead_s < -USUAL_AGE_S),
-             _PUBLISHES_TIMES + 'are {age:.3f} s old when they arrive', _OTHER_STAMPS,
-             explains=('agree',)),
+        *(_of_sender(BY_CODE[code]) for code in (
+            "sender's clock", "sender's clock, nothing published")),
         Rule('lifted axis', WARN, _reporting(
             lambda probed, node: probed.lifted_up and node.settings.get('up_axis') not in (
                 None, probed.lifted_up), 'up_axis'),
@@ -382,6 +360,5 @@ GRAPH_RULES: Final[tuple[DoctorRule, ...]] = (
         Rule('agree', INFO, _agreeing, '{what} of {nodes} agree', ''),
         Rule('other port', INFO, _reporting(_unchecked_port, 'port'),
              '{node} uses port {port}, which is not checked here: --node {node}', ''),
-        Rule('denied', INFO, _excluded(deny=True, all_of_them=False), _EXCLUDED % 'deny', ''),
-        Rule('not allowed', INFO, _excluded(deny=False, all_of_them=False),
-             _EXCLUDED % 'allow', '')))
+        Rule('ignored', INFO, _not_selected(all_of_them=False),
+             '{bodies} {is} not selected by bodies.allow and bodies.deny of {node}', '')))

@@ -34,7 +34,7 @@ _OURS = 'optitrack_vrpn'
 #: Parameters that only nodes of this package have together, under any node name.
 _ONLY_OURS = ('stamps.mode', 'validation.frozen_after_s', 'motive_x')
 _SETTINGS = (*target_parameters(), 'protocol', 'axes', 'up_axis', 'frames.world', 'stamps.mode',
-             'bodies.allow', 'bodies.deny')
+             'stamps.max_age_s', 'bodies.allow', 'bodies.deny')
 _POSE = 'geometry_msgs/msg/PoseStamped'
 #: Messages that contain the pose of a body.
 _WITH_POSES = {_POSE: PoseStamped, 'nav_msgs/msg/Odometry': Odometry,

@@ -14,7 +14,6 @@ from optitrack_vrpn.core.names import counted
 from optitrack_vrpn.core.severity import ERROR, INFO, WARN
 from optitrack_vrpn.drivers.link_rules import SILENCE
 from optitrack_vrpn.drivers.natnet.messages import DATA_PORT, NEWEST, OLDEST
-from optitrack_vrpn.drivers.natnet.probe_io import NatNetSurroundings
 from optitrack_vrpn.telling.doctor.results import ProbeResults, Tried
 from optitrack_vrpn.telling.doctor.rules import (
     Condition, DoctorRule, of_protocol, other_protocol, silent, skip, split, UNUSED)
@@ -24,12 +23,6 @@ _READABLE = f'set natnet.bitstream: "{NEWEST[0]}.{NEWEST[1]}" (unicast)'
 
 def _frames(one: Tried) -> int:
     return one.stream.counters.get('messages', 0)
-
-
-def _around(one: Tried) -> NatNetSurroundings:
-    around = one.around
-    assert isinstance(around, NatNetSurroundings)
-    return around
 
 
 def _newer(one: Tried) -> bool:
@@ -43,7 +36,7 @@ def _natnet(met: Callable[[ProbeResults, Tried], object]) -> Condition:
         one = probed.tried['natnet']
         if not met(probed, one):
             return
-        stream, around = one.stream, _around(one)
+        stream, around = one.stream, one.around
         known, counters = stream.link.known, stream.counters
         yield Case((), {
             'address': probed.place.address, 'server': probed.place.address,
@@ -79,7 +72,7 @@ NATNET_RULES: Final[tuple[DoctorRule, ...]] = (
         Rule('answers', INFO, _natnet(lambda probed, one: one.answered),
              '{name} uses NatNet {version}, {how}', ''),
         Rule('unused', ERROR, _natnet(lambda probed, one: probed.unused), *UNUSED),
-        Rule('refused', ERROR, _natnet(lambda probed, one: _around(one).refused),
+        Rule('refused', ERROR, _natnet(lambda probed, one: one.around.refused),
              'nothing listens on UDP port {port} of {address}: its computer refused the request',
              'is Motive running, is NatNet on in its streaming settings, and is its Local '
              'Interface this network?'),
@@ -105,19 +98,15 @@ NATNET_RULES: Final[tuple[DoctorRule, ...]] = (
             lambda probed, one: not _frames(one) and one.stream.counters.get('malformed')),
             '{malformed} cannot be read', _READABLE + ' and report the version of Motive'),
         Rule('other source', ERROR, _natnet(
-            lambda probed, one: not _frames(one) and _around(one).source not in (
+            lambda probed, one: not _frames(one) and one.around.source not in (
                 '', probed.place.address)),
              'no frame from {address}, but frames from {source} on {other_card}',
              'if {source} is the Motive PC too, set server: {source}'),
         Rule('other card', ERROR, _natnet(
-            lambda probed, one: not _frames(one) and _around(one).card),
+            lambda probed, one: not _frames(one) and one.around.card),
              'no frame on {local}, but frames on {other_card}',
              'the group is joined on the wrong network card: set interface: {other_card}'),
         replace(_NO_MULTICAST.by(_frameless(multicast=True)), severity=ERROR),
         replace(_NO_UNICAST.by(_frameless(multicast=False)), severity=ERROR),
-        Rule('no names', ERROR, _natnet(lambda probed, one: one.stream.counters.get('unnamed')),
-             '{frames}, but the names of their bodies do not arrive',
-             'does the network drop large datagrams? Are jumbo frames off on the network card of '
-             'the Motive PC (MTU as here)?'),
         Rule('no body', ERROR, _natnet(lambda probed, one: True), '{frames} without a rigid body',
              'switch Rigid Bodies on in the streaming settings and create one in Motive')))

@@ -81,11 +81,6 @@ class WatchedStream(StreamFacts):
     processing_s: float = 0.0
 
     @property
-    def samples(self) -> int:
-        """Return the number of frames in the estimate of the clock."""
-        return self.clock.samples if self.clock is not None else 0
-
-    @property
     def timed(self) -> bool:
         """Return whether there is something to say about the clock of the sender."""
         clock = self.clock
@@ -280,11 +275,6 @@ class ProbeResults:
         """Return the streams of other protocols that answer beside that of the stream."""
         return {name: self.tried[name].stream for name in self.answering if (
             name != self.by and self.stream is not None and self.stream.poses)}
-
-    @property
-    def established(self) -> Optional[WatchedStream]:
-        """Return the stream if there was a connection."""
-        return self.stream if self.stream is not None and self.stream.listened_s else None
 
     @property
     def seen(self) -> WatchedStream:

@@ -99,10 +99,6 @@ def _stream_rows(check: str) -> tuple[DoctorRule, ...]:
         for rule in rules.RULES if rule.check == check)
 
 
-def _no_stream(probed: ProbeResults) -> bool:
-    return probed.established is None or not probed.established.bodies
-
-
 # -- conditions -----------------------------------------------------------------------------------
 def _received(probed: ProbeResults) -> tuple[Case, ...]:
     stream = probed.seen
@@ -116,11 +112,6 @@ def split(error: str, otherwise: str = 'check the address and the cable') -> dic
     """Split the text of an error into finding and advice: figures of a row."""
     found, _, advice = error.partition(': ')
     return {'found': found, 'advice': advice or otherwise}
-
-
-def _no_clock(probed: ProbeResults) -> bool:
-    stream = probed.established
-    return stream is None or stream.clock is None
 
 
 def _tracked(probed: ProbeResults) -> tuple[int, int, bool]:
@@ -171,17 +162,14 @@ def _estimate(probed: ProbeResults) -> Iterator[Case]:
                         'frames': Counted.of(clock.samples, 'frame')})
 
 
-def _also(*, silent: bool) -> Condition:
-    """Make the condition of a protocol that answers beside that of the stream."""
-    def when(probed: ProbeResults) -> Iterator[Case]:
-        for name, stream in probed.also.items():
-            if bool(stream.poses) is not silent:
-                yield Case((), {
-                    'subject': name, 'protocol': title(name), 'used': title(probed.by),
-                    'poses': Counted.of(stream.poses, 'pose'),
-                    'bodies': Counted.of(len(stream.bodies), 'body'),
-                    'transport': stream.link.transport, 'listened_s': stream.listened_s})
-    return when
+def _also(probed: ProbeResults) -> Iterator[Case]:
+    """Find protocols that answer beside that of the stream."""
+    for name, stream in probed.also.items():
+        yield Case((), {
+            'subject': name, 'protocol': title(name), 'used': title(probed.by),
+            'poses': Counted.of(stream.poses, 'pose'), 'listened_s': stream.listened_s,
+            'bodies': Counted.of(len(stream.bodies), 'body'),
+            'transport': stream.link.transport})
 
 
 def _only_by(probed: ProbeResults) -> Iterator[Case]:
@@ -246,21 +234,17 @@ STREAM_RULES: Final[tuple[DoctorRule, ...]] = (
              '{listened_s:.1f} s, the first after {first_ms:.0f} ms', ''),
         *_stream_rows('data')),
     *rows_of(
-        'also', Rule('answers too', INFO, _also(silent=False),
+        'also', Rule('answers too', INFO, _also,
                      '{protocol} answers too: {poses} of {bodies} by {transport} in '
-                     '{listened_s:.1f} s; '
-                     'the checks below are of {used}', ''),
-        Rule('answers too, silent', INFO, _also(silent=True),
-             '{protocol} answers too, but sends no pose; the checks below are of {used}', ''),
+                     '{listened_s:.1f} s; the checks below are of {used}', ''),
         Rule('only by', INFO, _only_by, 'only by {protocol}: {bodies}', '')),
     *rows_of(
-        'rate', skip(lambda probed: case(
-            probed.established is None or not probed.established.rates), 'too few poses'),
+        'rate', skip(lambda probed: case(not probed.seen.rates), 'too few poses'),
         Rule('rate', INFO, lambda probed: case(
             True, rate_hz=probed.seen.rate.fastest_hz), '{rate_hz:.1f} Hz', ''),
         *_stream_rows('rate')),
     *rows_of(
-        'bodies', skip(lambda probed: case(_no_stream(probed)), 'no body sent a pose'),
+        'bodies', skip(lambda probed: case(not probed.seen.bodies), 'no body sent a pose'),
         *(rule for rule in _stream_rows('bodies') if rule.code == 'one time'),
         Rule('none tracked', ERROR, _none_tracked,
              'none is tracked, so that the node publishes none',
@@ -270,7 +254,7 @@ STREAM_RULES: Final[tuple[DoctorRule, ...]] = (
         *(rule for rule in _stream_rows('bodies') if rule.code != 'one time'),
         Rule('came back', INFO, _returned, '{bodies} came back {times}', '')),
     *rows_of(
-        'axes', skip(lambda probed: case(_no_stream(probed)), 'no body sent a pose'),
+        'axes', skip(lambda probed: case(not probed.seen.bodies), 'no body sent a pose'),
         skip(lambda probed: case(probed.seen.lifts is None),
              'run with --lift and lift a body to learn which axis is up'),
         Rule('no lift', WARN, lambda probed: case(not probed.seen.lifts),
@@ -287,16 +271,14 @@ STREAM_RULES: Final[tuple[DoctorRule, ...]] = (
              '{bodies} moved by {along:+.2f} m along {up_axis}: set up_axis: {up_axis}', ''),
         decide=True),
     *rows_of(
-        'stamps', skip(lambda probed: case(
-            _no_clock(probed) or not probed.seen.samples), 'no pose with a time'),
+        'stamps', skip(lambda probed: case(not probed.seen.timed), 'no pose with a time'),
         *_stream_rows('stamps'),
         Rule('epoch', INFO, _clocks(epoch=True), 'sender times count from the Unix epoch, '
              "{ahead_s:+.3f} s from this host's clock", ''),
         Rule('start', INFO, _clocks(epoch=False),
              "sender times count from the sender's start, {age} ago", '')),
     *rows_of(
-        'clock', skip(lambda probed: case(
-            _no_clock(probed) or not probed.seen.timed), 'no pose with a time'),
+        'clock', skip(lambda probed: case(not probed.seen.timed), 'no pose with a time'),
         Rule('estimate', INFO, _estimate, 'host time is sender time {offset_s:+.6f} s; arrivals '
              'lag by up to {jitter_ms:.2f} ms (99 %), over {frames}', ''),
         *_stream_rows('clock')))

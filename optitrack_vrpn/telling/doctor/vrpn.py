@@ -25,10 +25,6 @@ from optitrack_vrpn.telling.doctor.rules import (
 _HANGS = (
     'the server hangs, or another program uses its port (sudo ss -tulnp shows it): start it '
     'again.')
-_BARRIERS = {
-    'WSL': 'this is WSL, whose network is behind NAT: a connect-back needs its networking mode '
-           'mirrored',
-    'ufw': 'ufw is enabled here', 'firewalld': 'firewalld is active here'}
 _CREATE = 'create a rigid body in Motive and tick it for streaming; VRPN sends nothing else'
 #: The sentence of the log, and its remedy.
 _SILENT, _LOOK = next((rule.text, rule.remedy) for rule in SILENCE if rule.code == 'no pose yet')
@@ -87,8 +83,6 @@ class _VrpnFacts(NamedTuple):
             'udp_ms': self.udp.took_s * 1e3 if self.udp else 0.0,
             'tcp_ms': self.tcp.took_s * 1e3 if self.tcp else 0.0,
             'reason': self.stream.link.transport_reason.removeprefix('auto: '),
-            'barriers': ''.join(f' Note: {_BARRIERS[one]}.' for one in self.around.barriers
-                                if one in _BARRIERS),
             'by_tcp': ' Or set connection: tcp or auto, which need no connect-back' * is_open(
                 self.tcp),
             'count': Counted.of(len(self.senders), 'sender'),
@@ -181,7 +175,7 @@ VRPN_RULES: Final[tuple[DoctorRule, ...]] = (
             'once for about 20 s (Windows; 127 s on Linux)',
             "does this machine's firewall drop it (it must admit inbound TCP from {address}: sudo "
             'ufw allow from {address}), or the one there (inbound UDP {port})? Is '
-            "Motive's Local Interface that of this network?{barriers}{by_tcp}"))),
+            "Motive's Local Interface that of this network?{by_tcp}"))),
     *of_protocol(
         'vrpn', 'tcp', skip(_vrpn(lambda facts: facts.tcp is None), 'not tried'),
         Rule('accepts', INFO, _vrpn(lambda facts: is_open(facts.tcp) and facts.by_udp),
