@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import given, strategies as st
 from optitrack_vrpn.cli.files_io import read_yaml
 from optitrack_vrpn.cli.launch_file_ros import parameters_of_nodes
-from optitrack_vrpn.cli.yaml_text import parse_parameter_file, parse_yaml
+from optitrack_vrpn.cli.yaml_text import parse_yaml
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.guests.machine.axis_bridge_io import load_table
 from optitrack_vrpn.guests.machine.machine_io import load_machine
@@ -70,10 +70,10 @@ def test_a_parameter_in_two_spellings_is_given_twice():
             '      cf1:\n        max_speed: 30.0\n')
     with pytest.raises(ConfigurationError, match=(
             "'bodies.cf1.max_speed' is given twice, in line 3 and in line 6")):
-        parse_parameter_file(text, 'p.yaml')
+        parse_yaml(text, 'p.yaml', parameters=True)
     # Two nodes, or a node and all nodes, may set the same parameter.
     both = '/**:\n  ros__parameters: {a: 1}\n/x:\n  ros__parameters: {a: 2}\n'
-    assert parse_parameter_file(both, 'p.yaml') == yaml.safe_load(both)
+    assert parse_yaml(both, 'p.yaml', parameters=True) == yaml.safe_load(both)
 
 
 @pytest.mark.parametrize('text', ['a: [', 'a:\n\tb: 1', '&a [*a', '? [1]\n: 2\n? {}\n: 3'])
@@ -84,9 +84,9 @@ def test_what_is_not_yaml_is_one_error(text):
 
 @pytest.mark.parametrize('text', ['a: &x\n  b: *x\n', '- &y [1, {c: *y}]\n'])
 def test_what_contains_itself_is_one_error_with_its_line(text):
-    for parse in (parse_yaml, parse_parameter_file):
+    for parameters in (False, True):
         with pytest.raises(ConfigurationError, match='line 1: .* contains itself'):
-            parse(text, 'a.yaml')
+            parse_yaml(text, 'a.yaml', parameters=parameters)
     assert parse_yaml('a: &x {b: 1}\nc: *x\nd: [*x, *x]\n', 'a.yaml')['d'] == [{'b': 1}] * 2
 
 

@@ -379,7 +379,7 @@ ROWS = (
     ('drivers/vrpn/driver.py', ' or counters.datagrams or', ' or', DRIVERS),
     ('takes/record/bag_io.py', 'if stated > writer.messages else', 'if False else',
      'test/test_recording_bag.py -k counted'),
-    ('cli/yaml_text.py', 'if id(node) in above:\n        raise', 'if False:\n        raise',
+    ('cli/yaml_text.py', 'if id(node) in self._above:', 'if False:',
      'test/test_yaml_text.py -k contains'),
     ('sim/scenario_io.py', 'if not self.host.strip():', 'if False:', 'test/test_sim_scenario.py'),
     ('takes/evaluate/evaluation_odometry.py', '_MISFIT, _BETTER = 0.05', '_MISFIT, _BETTER = 0.25',

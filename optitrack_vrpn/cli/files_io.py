@@ -14,7 +14,7 @@ import secrets
 from typing import Any, Iterator, Optional, Union
 
 from optitrack_vrpn.cli.rows_io import nodes
-from optitrack_vrpn.cli.yaml_text import parse_parameter_file, parse_yaml
+from optitrack_vrpn.cli.yaml_text import parse_yaml
 from optitrack_vrpn.core.errors import ConfigurationError, OptitrackVrpnError, TransportError
 
 
@@ -69,8 +69,8 @@ def read_yaml(path: Union[str, Path]) -> Any:
 
 
 def read_parameter_file(path: Union[str, Path]) -> Any:
-    """Read a ROS parameter file as ``read_yaml``; see ``parse_parameter_file``."""
-    return parse_parameter_file(_text_of(path), str(path))
+    """Read a ROS parameter file as ``read_yaml``; see ``parse_yaml``."""
+    return parse_yaml(_text_of(path), str(path), parameters=True)
 
 
 def _text_of(path: Union[str, Path]) -> str:

@@ -15,7 +15,8 @@ from optitrack_vrpn.control.protocol import ControlConfig
 from optitrack_vrpn.core.axes import AxesConfig
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.names import NAME_RULES, wrong_name
-from optitrack_vrpn.core.settings.schema import Change, checked, section, setting
+from optitrack_vrpn.core.settings.schema import (
+    Change, checked, LifecycleSettings, section, setting)
 from optitrack_vrpn.drivers.config import ClientConfig
 from optitrack_vrpn.drivers.table import DEFAULT, source_settings, SOURCES
 from optitrack_vrpn.node.topic_kinds import (
@@ -152,10 +153,7 @@ class NodeSettings:
         'natnet has exposure times and a tracking flag per body; auto tries both and prefers '
         'natnet; with another port or backend it is vrpn'))
     sources: type(_SOURCES) = section(_SOURCES, name='')  # type: ignore[valid-type]
-    autostart: bool = setting(False, change=Change.START, doc=(
-        'configure at start, for use without a lifecycle manager'))
-    activate: bool = setting(True, change=Change.START, doc=(
-        'autostart also activates; false waits in inactive for mocap control'))
+    lifecycle: LifecycleSettings = section(LifecycleSettings(), name='')
     axes: AxesConfig = section(AxesConfig(), name='')
     expected_rate_hz: float = setting(
         0.0, unit='Hz', low=0.0, high=10000.0, change=Change.ANY_TIME, doc=(

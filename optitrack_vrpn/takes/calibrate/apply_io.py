@@ -11,7 +11,7 @@ import re
 from typing import Any
 
 from optitrack_vrpn.cli.files_io import ANY, json_text, whole_file
-from optitrack_vrpn.cli.yaml_text import parse_parameter_file
+from optitrack_vrpn.cli.yaml_text import parse_yaml
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.takes.calibrate.results import format_name, format_value
 from optitrack_vrpn.takes.calibrate.take_io import read_parameters
@@ -123,10 +123,10 @@ def _changed(path: Path, old: bytes, rows: Mapping[str, Any], node: str) -> byte
         text = old.decode('utf-8')
     except UnicodeDecodeError as error:
         raise ConfigurationError(f'{path}: {error}') from None
-    parse_parameter_file(text, str(path))
+    parse_yaml(text, str(path), parameters=True)
     try:
         new = changed_text(text, rows, node)
     except ConfigurationError as error:
         raise ConfigurationError(f'{path}: {error}') from None
-    parse_parameter_file(new, str(path))
+    parse_yaml(new, str(path), parameters=True)
     return new.encode('utf-8')
