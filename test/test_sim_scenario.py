@@ -16,17 +16,17 @@ SAMPLES = Path(__file__).parents[1] / 'config' / 'scenarios'
 def load(tmp_path, text):
     path = tmp_path / 'some.yaml'
     path.write_text(text)
-    return s.load_scenario(path)
+    return s.scenario_from_mapping(s.read_mapping(path), f'{path}: ')
 
 
 @pytest.mark.parametrize('name', sorted(path.name for path in SAMPLES.glob('*.yaml')))
 def test_samples_load_and_run(name):
-    scenario = s.load_scenario(SAMPLES / name)
+    scenario = s.scenario_from_mapping(s.read_mapping(SAMPLES / name))
     assert World(scenario).frame(0).reports
 
 
 def test_the_hard_day_has_every_fault():
-    scenario = s.load_scenario(SAMPLES / 'hard_day.yaml')
+    scenario = s.scenario_from_mapping(s.read_mapping(SAMPLES / 'hard_day.yaml'))
     kinds = {type(fault) for body in scenario.bodies for fault in body.faults}
     assert kinds == set(faults.BODY_FAULTS.values())
     assert {type(fault) for fault in scenario.faults} == set(faults.FRAME_FAULTS.values())

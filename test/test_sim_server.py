@@ -12,6 +12,7 @@ import threading
 
 import numpy as np
 from optitrack_vrpn.drivers.frames import Body, Motion
+from optitrack_vrpn.drivers.vrpn.codec import encode_text, TEXT_TYPE
 from optitrack_vrpn.sim.scenario_io import named_bodies, Scenario, scenario_from_mapping
 from optitrack_vrpn.sim.server_io import MotiveSimServer
 import pytest
@@ -105,7 +106,8 @@ def test_frames_go_out_as_the_real_server_sent_them_byte_by_byte(name):
             text = texts.get(frame[0].sender_time_ns)
             if text is not None:
                 sim.call(partial(
-                    vrpn.send_text, names[0], text, 1, 7, frame[0].sender_time_ns))
+                    vrpn.send_message, names[0], TEXT_TYPE, encode_text(text, 1, 7),
+                    frame[0].sender_time_ns))
             client.pump()
         assert client.read_until(lambda: len(client.messages) >= len(wanted)
                                  and len(client.datagrams) >= len(recorded_udp))

@@ -249,16 +249,6 @@ def read_mapping(path: Union[str, Path]) -> dict[str, Any]:
     return data
 
 
-def load_scenario(path: Union[str, Path]) -> Scenario:
-    """
-    Read a scenario file.
-
-    :raises ConfigurationError: for an invalid value; names the file, the key and the allowed
-        values.
-    """
-    return scenario_from_mapping(read_mapping(path), f'{path}: ')
-
-
 def reference() -> str:
     """
     Generate the reference of scenario files.

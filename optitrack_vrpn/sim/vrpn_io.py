@@ -18,8 +18,8 @@ from typing import Optional
 
 from optitrack_vrpn.core.errors import ConfigurationError, LocalProtocolError
 from optitrack_vrpn.drivers.vrpn.codec import (
-    CONTROL_SENDER, encode_name, encode_text, Event, LocalNames, PeerHello, PingReport, PONG_TYPE,
-    SenderDescribed, TEXT_TYPE, TextReport, UdpDescribed)
+    CONTROL_SENDER, encode_name, Event, LocalNames, PeerHello, PingReport, PONG_TYPE,
+    SenderDescribed, TextReport, UdpDescribed)
 from optitrack_vrpn.drivers.vrpn.connection import VrpnConnection
 from optitrack_vrpn.sim.acceptor_io import Acceptor, ClientGone, forget, raw_clock_ns, SimClient
 from optitrack_vrpn.sim.impairments import ImpairedLink
@@ -268,19 +268,6 @@ class VrpnServer:
             self._counters.datagrams += client.deliver(reports, now_ns, time_ns)
         for client in list(self._clients):
             self._act(client, functools.partial(send, client))
-
-    def send_text(
-        self, sender: str, text: str, severity: int = 0, level: int = 0,
-        sender_time_ns: Optional[int] = None,
-    ) -> None:
-        """
-        Send a text message to all, by TCP.
-
-        :param severity: 0 normal, 1 warning, 2 error.
-        :param sender_time_ns: its stamp; the system's time by default.
-        """
-        self.send_message(sender, TEXT_TYPE, encode_text(text, severity, level),
-                          time.time_ns() if sender_time_ns is None else sender_time_ns)
 
     def send_message(self, sender: str, type_name: str, payload: bytes, time_ns: int) -> None:
         """Send a message to all, by TCP."""
