@@ -20,7 +20,7 @@ from optitrack_vrpn.drivers.natnet.client_io import (
 from optitrack_vrpn.drivers.natnet.messages import MessageId, ServerInfo
 from optitrack_vrpn.drivers.natnet.settings import NatNetConfig
 from optitrack_vrpn.drivers.table import (
-    client_of, protocols_of, source_settings, SourceOptions)
+    make_source, protocols_of, source_settings, SourceOptions)
 from optitrack_vrpn.stream.clock.hostclock_io import HostClock
 from optitrack_vrpn.stream.config import PipelineConfig
 from optitrack_vrpn.stream.pipeline import Pipeline
@@ -257,7 +257,7 @@ def test_a_stream_that_ended_is_replaced_by_that_of_the_other_protocol():
     with simulated(protocol='vrpn') as vrpn, simulated() as server:
         config = client_config(port=vrpn.port, attempt_s=0.3)
         settings = replace(source_settings(), natnet=NatNetConfig(port=server.port))
-        client = AutomaticSource(('natnet', 'vrpn'), lambda protocol, gate, answered: client_of(
+        client = AutomaticSource(('natnet', 'vrpn'), lambda protocol, gate, answered: make_source(
             protocol, config, settings, gate, SourceOptions()), sink, quick)
         client.start()
         try:

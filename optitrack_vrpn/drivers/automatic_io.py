@@ -21,7 +21,7 @@ from optitrack_vrpn.drivers.frames import Item, RoundTrip
 from optitrack_vrpn.drivers.link import link_event, LinkState
 from optitrack_vrpn.drivers.link_rules import CHOICE, ChoiceFacts, first
 from optitrack_vrpn.drivers.table import (
-    AUTO, client_of, protocols_of, RecordingSource, SourceOptions, SOURCES, title)
+    AUTO, make_source, protocols_of, RecordingSource, SourceOptions, SOURCES, title)
 from optitrack_vrpn.stream.clock.hostclock_io import HostClock
 
 _LOG = logging.getLogger(__name__)
@@ -265,7 +265,7 @@ def _shown(state: LinkState) -> LinkState:
     return LinkState.CONNECTING if state in _ANSWERED else state
 
 
-def make_source(
+def make_automatic(
     config: ClientConfig, settings: object, sink: Sink, options: SourceOptions,
 ) -> Source:
     """
@@ -278,8 +278,7 @@ def make_source(
         link = config.link
         if answered and link.connection == 'auto':
             link = replace(link, tcp_allowed=False)
-        source: Source = client_of(protocol, replace(config, link=link), settings, sink, options)
-        return source
+        return make_source(protocol, replace(config, link=link), settings, sink, options)
 
     of = protocols_of(AUTO, config, settings)
     if len(of) == 1:

@@ -85,7 +85,7 @@ SOURCES: dict[str, SourceKind] = {
 #: The protocol that is used where none is set.
 DEFAULT = AUTO
 SOURCES[AUTO] = SourceKind(
-    'optitrack_vrpn.drivers.automatic_io:make_source', of=('natnet', 'vrpn'),
+    'optitrack_vrpn.drivers.automatic_io:make_automatic', of=('natnet', 'vrpn'),
     searches=SOURCES['natnet'].searches, sends=SOURCES['natnet'].sends)
 
 
@@ -192,21 +192,14 @@ def make_source(
     options: SourceOptions = SourceOptions(),
 ) -> Source:
     """
-    Make the client of a protocol: see ``sources.Source``.
+    Make the client of a protocol: see ``driver.Source``.
 
     :param config: the server and the connection to it.
     :param settings: the sections of ``source_settings``.
-    :param sink: see ``sources.Sink``.
+    :param sink: see ``driver.Sink``.
     :raises ConfigurationError: for another protocol, or a server that cannot be searched.
     """
     check_server(protocol, config.server)
-    return client_of(protocol, config, settings, sink, options)
-
-
-def client_of(
-    protocol: str, config: ClientConfig, settings: object, sink: Sink, options: SourceOptions,
-) -> Source:
-    """Make the client of a row; see ``make_source``."""
     made: Source = load(SOURCES[protocol].client)(config, settings, sink, options)
     return made
 
