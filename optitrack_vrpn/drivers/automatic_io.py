@@ -170,7 +170,6 @@ class AutomaticSource:
         with self._lock:
             if self._gates.get(gate.protocol) is not gate:
                 return
-            repeated = gate.last is not None and change.data is gate.last.data
             gate.last = change
             begins = self._choice.changed(gate.protocol, change.data, self._now_ns())
             chosen = self._choice.chosen
@@ -179,7 +178,7 @@ class AutomaticSource:
             self._begin(gate)
         if chosen == gate.protocol:
             report_change(self.sink, change)
-        elif not chosen and (change.severity is not INFO or not repeated):
+        elif not chosen:
             report_change(self.sink, change._replace(
                 text=f'{gate.protocol}: {change.text}', data=_shown(change.data)))
 

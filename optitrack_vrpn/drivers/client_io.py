@@ -17,6 +17,7 @@ from typing import Callable, Optional, Protocol
 from optitrack_vrpn.core.errors import (
     OptitrackVrpnError, RemoteProtocolError, TransportError, VersionRefusedError)
 from optitrack_vrpn.core.events import Event
+from optitrack_vrpn.core.repetition import Repetition
 from optitrack_vrpn.core.severity import ERROR, INFO, Severity, WARN
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.drivers.config import ClientConfig
@@ -125,7 +126,7 @@ class ReconnectingClient:
         self._lock = threading.Lock()
         self._server_ip = ''
         self._local = ''
-        self._last_bug = ''
+        self._bugs: Repetition[str] = Repetition()
         self._refused: dict[str, str] = {}
         self._unexpected_count = 0
         #: Summed counters of the finished conversations, and the current conversation.
@@ -247,8 +248,7 @@ class ReconnectingClient:
         except Exception as error:
             # A bug must not end the thread silently, and data of a peer must not end the node.
             reason, severity = f'bug: {error!r}; reconnecting', ERROR
-            if reason != self._last_bug:
-                self._last_bug = reason
+            if self._bugs.state('bug', reason):
                 _LOG.exception(
                     'bug in the %s client or its sink; reconnecting', self.protocol)
         if link.sessions == sessions and self._server_ip:

@@ -8,7 +8,7 @@ import re
 from typing import NamedTuple, Optional
 
 from optitrack_vrpn.core.names import BodyNames, NameTable, printable
-from optitrack_vrpn.core.severity import ERROR, INFO, Severity, WARN
+from optitrack_vrpn.core.severity import INFO, Severity, WARN
 from optitrack_vrpn.core.stats import Window
 from optitrack_vrpn.drivers.frames import Extras, Quaternion, Vector
 from optitrack_vrpn.stream.bodies.settings import Selection
@@ -264,10 +264,6 @@ class Roster:
             return None
         if self._wanted >= self.config.max_bodies:
             self.refused += 1
-            if self.refused == 1:
-                self._report(ERROR, 'too many bodies', (
-                    f'the server sends more than {self.config.max_bodies} bodies, the maximum; '
-                    'the others are ignored'))
             return None
         names = self._names.assign(name, *self.config.titles_of(name))
         channel = TrackedBody(
