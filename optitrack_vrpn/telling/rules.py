@@ -84,8 +84,8 @@ RULES: Final[tuple[Rule[StreamFacts], ...]] = (
     Rule('ignored', WARN, ignored, 'but also: {what}',
          'the node ignores these; check which program is the server', check='data'),
     Rule('too many bodies', ERROR, lambda facts: case(facts.more_bodies, more=facts.more_bodies),
-         'the server sends more bodies than are followed at most: {more} poses of others have been '
-         'ignored so far', 'select the bodies that are wanted (bodies.allow)', log=True),
+         'the server sends more bodies than are followed at most: {more} poses of others have '
+         'been ignored so far', 'select the bodies that are wanted (bodies.allow)', log=True),
     Rule('refused', WARN, refused, '{what} from {subject} was refused: the server is {server}',
          'if {subject} is another address of the server, set server: {subject}',
          check='data', log=True),
