@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Final, NamedTuple, Optional
+from typing import Final, Optional
 
 from optitrack_vrpn.core.checks import listed
 from optitrack_vrpn.core.findings import Case, Rule
@@ -14,10 +14,8 @@ from optitrack_vrpn.core.names import Counted
 from optitrack_vrpn.core.severity import ERROR, INFO, WARN
 from optitrack_vrpn.drivers.driver import Attempt, Outcome
 from optitrack_vrpn.drivers.link_rules import SILENCE
-from optitrack_vrpn.drivers.probing import Place
 from optitrack_vrpn.drivers.vrpn.codec import CONTROL_SENDER
-from optitrack_vrpn.drivers.vrpn.probe_io import VrpnSurroundings
-from optitrack_vrpn.telling.doctor.results import FIRST_POSE_S, ProbeResults, WatchedStream
+from optitrack_vrpn.telling.doctor.results import FIRST_POSE_S, ProbeResults
 from optitrack_vrpn.telling.doctor.rules import (
     Condition, DoctorRule, of_protocol, other_protocol, silent, skip, split, UNUSED)
 
@@ -31,18 +29,15 @@ _SILENT, _LOOK = next((rule.text, rule.remedy) for rule in SILENCE if rule.code 
 _PORT = "give the port of VRPN in Motive's streaming settings"
 
 
-class _VrpnFacts(NamedTuple):
+class _VrpnFacts:
     """What the rows need to know of one server."""
 
-    place: Place
-    port: int
-    connection: str
-    udp: Optional[Attempt]
-    tcp: Optional[Attempt]
-    stream: WatchedStream
-    by_tcp: Optional[WatchedStream]
-    around: VrpnSurroundings
-    unused: bool
+    def __init__(self, probed: ProbeResults) -> None:
+        one = probed.tried['vrpn']
+        self.place, self.unused = probed.place, probed.unused
+        self.port, self.connection = one.config.port, one.config.link.connection
+        self.udp, self.tcp = one.attempts.get('udp'), one.attempts.get('tcp')
+        self.stream, self.by_tcp, self.around = one.stream, one.by_tcp, one.around
 
     @property
     def version(self) -> str:
@@ -95,20 +90,13 @@ def is_open(attempt: Optional[Attempt]) -> bool:
     return attempt is not None and attempt.outcome is Outcome.OPEN
 
 
-def _of(probed: ProbeResults) -> _VrpnFacts:
-    one = probed.tried['vrpn']
-    return _VrpnFacts(
-        probed.place, one.config.port, one.config.link.connection, one.attempts.get('udp'),
-        one.attempts.get('tcp'), one.stream, one.by_tcp, one.around, probed.unused)
-
-
 def _vrpn(
     met: Callable[[_VrpnFacts], object],
     figures: Callable[[_VrpnFacts], dict[str, object]] = lambda facts: {},
 ) -> Condition:
     """Make the condition of the facts of a VRPN server."""
     def when(probed: ProbeResults) -> Iterator[Case]:
-        facts = _of(probed)
+        facts = _VrpnFacts(probed)
         if met(facts):
             yield Case((), {**facts.figures(), **figures(facts)})
     return when
@@ -117,7 +105,7 @@ def _vrpn(
 def _in_case(met: Callable[[_VrpnFacts], object], rule: DoctorRule) -> tuple[DoctorRule, ...]:
     """Return a rule as a warning in one case, and as it is otherwise."""
     return (replace(rule, severity=WARN, when=lambda probed: (
-        rule.when(probed) if met(_of(probed)) else ())), rule)
+        rule.when(probed) if met(_VrpnFacts(probed)) else ())), rule)
 
 
 def _ended_as(way: str, *outcomes: Outcome) -> Condition:
