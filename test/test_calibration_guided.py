@@ -5,22 +5,10 @@
 import io
 import re
 
-from calibration_kit import Case, simulate
-from optitrack_vrpn.takes.calibrate.data import make_problem
-from optitrack_vrpn.takes.calibrate.guided import advice, is_done, measure, STAGES, view
-from optitrack_vrpn.takes.calibrate.imu import calibrate_imu
+from optitrack_vrpn.takes.calibrate.guided import STAGES, view
 import pytest
 from rich.console import Console
 from rosgraph import NodeProcess
-
-WHOLE = sum(stage.seconds for stage in STAGES)
-
-
-def progress(case, elapsed_s=30.0):
-    """Return the session after a simulated motion."""
-    poses, imu, _ = simulate(case, 2)
-    problem = make_problem(poses, imu)
-    return measure(problem, elapsed_s, 120.0, calibrate_imu(poses, imu))
 
 
 def screen(shown):
@@ -29,30 +17,6 @@ def screen(shown):
                       color_system=None, legacy_windows=False)
     console.print(view(shown, 'calibrate drone_with_a_long_name /namespace/imu/data_raw'))
     return console.file.getvalue().rstrip('\n').split('\n')
-
-
-@pytest.mark.slow
-def test_the_screen_fits_and_shows_what_is_still_missing():
-    good = progress(Case('good', seconds=25.0))
-    assert good.rates.min() > 0.5 and good.tracked > 0.99
-    one_axis = progress(Case('one', seconds=25.0, angles_deg=(40.0, 0.0, 0.0)))
-    assert one_axis.rates[2] > 0.3 > one_axis.rates[:2].max()
-    for shown in (good, one_axis):
-        lines = screen(shown)
-        assert len(lines) <= 23 and max(map(len, lines)) <= 80
-        assert STAGES[2].text in '\n'.join(lines)
-    assert 'no value yet' in '\n'.join(screen(one_axis))
-    after = one_axis._replace(elapsed_s=WHOLE + 1.0)
-    assert 'roll and pitch' in advice(after) and not is_done(after)
-    assert is_done(good._replace(elapsed_s=WHOLE + 1.0)) and not is_done(good)
-    assert is_done(after._replace(elapsed_s=120.0))
-
-
-@pytest.mark.slow
-def test_a_side_counts_when_it_is_down_at_rest():
-    poses, imu, _ = simulate(Case('still', seconds=25.0, angles_deg=(0, 0, 0), reach=(0, 0, 0)), 1)
-    assert progress(Case('moving', seconds=25.0)).attitudes == 0
-    assert measure(make_problem(poses, imu), 0.0, 1.0, None).attitudes == 1
 
 
 @pytest.mark.ros

@@ -187,14 +187,6 @@ def test_play_does_not_change_the_calibrated_steps_per_unit():
         Rig(settings_of('chaser_pitch'), noise=False), 3.5).reason
 
 
-@pytest.mark.parametrize('command', [
-    lambda axis: axis.jog(0.01), lambda axis: axis.track(True)])
-def test_another_command_ends_a_calibration(command):
-    run = calibrate(Rig(settings_of('chaser_x'), noise=False), 0.2,
-                    lambda rig, k: command(rig.axis) if k == 300 else None)
-    assert run.result is None and 'another command' in run.reason
-
-
 @pytest.mark.parametrize('spoil, distance, words', [
     (lambda axis: axis.track(True), 0.5, 'open loop'),
     (lambda axis: axis.go_to(1.0), 0.5, 'at rest'),
@@ -204,16 +196,6 @@ def test_calibration_is_refused_where_it_cannot_measure(spoil, distance, words):
     spoil(rig.axis)
     rig.run(0.1)
     assert words in Calibration(rig.axis, distance).reason
-
-
-def test_calibration_gives_up_without_mocap_and_stops():
-    rig = Rig(settings_of('chaser_x'))
-    run = Calibration(rig.axis, 0.1)
-    for _ in range(2000):
-        rig.mocap[rig.name].visible = False
-        rig.cycle()
-        run.step(0.01)
-    assert 'few valid values' in run.reason and rig.axis.mode is Mode.STOPPING
 
 
 # -- bodies on the machine ----------------------------------------------------------------------

@@ -80,14 +80,6 @@ def test_each_mode_of_the_warp(load, mode, expected):
         unwarp(warp, np.array([[0, 1.0]], np.float32)), [np.array(expected) / 1000], rtol=1e-6)
 
 
-def test_a_warp_that_makes_depth_negative_gives_none(load):
-    ones = np.ones((1, 2))
-    warp = parse_warp(load(fit_mode=0, c0=-2000 * ones, c1=ones), 'warp.yml')
-    assert unwarp(warp, np.array([[1.0, 3.0]], np.float32)) == pytest.approx(np.array([[0, 1.0]]))
-    with pytest.raises(ConfigurationError, match='3 x 1 pixels, the warp calibration 2 x 1'):
-        unwarp(warp, np.ones((1, 3), np.float32))
-
-
 @pytest.mark.parametrize('parse, values, message', [
     (parse_intrinsics, {}, 'has no camera_matrix; it has nothing'),
     (parse_intrinsics, {'camera_matrix': np.eye(2)}, '3 x 3'),
@@ -145,21 +137,6 @@ def test_registration_agrees_with_points_projected_by_opencv():
     differ = np.abs(ours - expected) > 1e-5
     assert differ.mean() < 0.001    # pixels on the edge between two, by rounding
     assert (ours == 0).sum() > 500    # holes are not filled
-
-
-@pytest.mark.parametrize('aligned', [False, True])
-def test_scaled_results_are_those_of_the_scaled_camera(aligned):
-    depth = np.full((120, 160), 2.0, np.float32)
-    rgb = np.zeros((120, 160, 3), np.uint8)
-    processor = ImageProcessor(COLOUR, scale=0.5) if aligned else ImageProcessor(
-        COLOUR, DEPTH, np.eye(4), scale=0.5)
-    small, registered = processor.process(rgb, depth)
-    assert small.shape == (60, 80, 3)
-    assert registered.shape == (60, 80)
-    assert processor.camera.fx == COLOUR.fx / 2
-    inner = registered[10:-10, 10:-10]
-    np.testing.assert_allclose(inner[inner > 0], 2.0, rtol=1e-5)
-    assert (inner > 0).all()
 
 
 def test_a_calibration_of_any_size_is_refused_before_its_maps_take_memory():

@@ -66,14 +66,6 @@ def test_wrong_camera_info_is_refused_with_a_reason(change, message):
         Intrinsics.from_camera_info(SimpleNamespace(**{**FR1.info_values(), **change}))
 
 
-def test_a_rectified_image_may_come_from_a_lens_of_any_model():
-    info = SimpleNamespace(**{**PLAIN.info_values(), 'distortion_model': 'equidistant',
-                              'd': [0.1, 0.2, 0.0, 0.0]})
-    assert Intrinsics.from_camera_info(info, rectified=True) == PLAIN
-    with pytest.raises(ConfigurationError, match='equidistant'):
-        Intrinsics.from_camera_info(info)
-
-
 def test_region_of_interest_and_binning_are_applied_to_the_matrix():
     region = SimpleNamespace(x_offset=100, y_offset=40, width=320, height=240, do_rectify=False)
     info = SimpleNamespace(**PLAIN.info_values(), binning_x=2, binning_y=2, roi=region)

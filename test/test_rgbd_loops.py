@@ -6,7 +6,7 @@ import functools
 
 import numpy as np
 from optitrack_vrpn.guests.rgbd.features import (
-    describe, edge_information, LOOPS, match_views, Places, ransac)
+    describe, LOOPS, match_views, Places, ransac)
 from optitrack_vrpn.guests.rgbd.geometry import Intrinsics, motion_of, rigid, transformed
 from optitrack_vrpn.guests.rgbd.room import camera_on_body, Room, rotation_from_angles, Sensor
 import pytest
@@ -80,28 +80,3 @@ def test_ransac_finds_the_pairs_of_one_motion_among_wrong_ones():
     right[wrong] = False
     found = ransac(source, target)
     assert np.count_nonzero(found & right) >= 75 and np.count_nonzero(found & ~right) <= 1
-
-
-@pytest.mark.parametrize('count', [0, 2, 3])
-def test_ransac_of_few_pairs_invents_nothing(count):
-    rng = np.random.default_rng(count)
-    found = ransac(rng.normal(size=(count, 3)), 9 * rng.normal(size=(count, 3)))
-    assert len(found) == count and not found.any()
-
-
-def test_the_information_is_that_of_many_noisy_motions():
-    rng = np.random.default_rng(6)
-    source = rng.uniform(-1, 1, (60, 3)) + [0, 0, 2]
-    spread = np.diag([1e-4, 1e-4, 4e-4])
-    spreads = np.repeat(spread[None], 60, axis=0)
-    information = edge_information(np.eye(4), source, spreads / 2, spreads / 2)
-    from optitrack_vrpn.guests.rgbd.features import CORRELATION, FLOOR_M, FLOOR_RAD
-    expected = (np.linalg.inv(information) - np.diag(
-        [FLOOR_M ** 2] * 3 + [FLOOR_RAD ** 2] * 3)) / CORRELATION
-    jacobian = np.concatenate([np.concatenate(
-        [np.eye(3), -np.cross(np.eye(3), point).T], axis=1) for point in source])
-    weights = np.kron(np.eye(60), np.linalg.inv(spread))
-    gain = np.linalg.inv(jacobian.T @ weights @ jacobian) @ jacobian.T @ weights
-    noise = rng.multivariate_normal(np.zeros(3), spread, (4000, 60)).reshape(4000, -1)
-    measured = np.cov((noise @ gain.T).T)
-    np.testing.assert_allclose(np.sqrt(np.diag(measured)), np.sqrt(np.diag(expected)), rtol=0.1)

@@ -10,7 +10,7 @@ from optitrack_vrpn.guests.rgbd.files_io import load_keyframes, save_keyframes, 
 from optitrack_vrpn.guests.rgbd.geometry import (
     Intrinsics, motion_of, rigid, rigid_transform, transformed)
 from optitrack_vrpn.guests.rgbd.mapper import (
-    Mapper, MapperSettings, OdometryPath, pcd_bytes, voxel_means)
+    Mapper, MapperSettings, pcd_bytes)
 from optitrack_vrpn.guests.rgbd.room import Room, RoomLayout, Sensor, TRAJECTORIES
 from optitrack_vrpn.takes.trajectory_text import parse_trajectory
 import pytest
@@ -108,11 +108,6 @@ def test_keyframes_are_taken_by_distance_and_angle():
     mapper.add_keyframe(1, np.eye(4), (0.0, 0.0), *seen[0], CAMERA)
     assert [due_at(0.49, 0.0), due_at(0.51, 0.0), due_at(0.0, 0.29), due_at(0.0, -0.31)] == [
         False, True, False, True]
-
-
-def test_keyframes_beyond_the_limit_are_refused_and_counted():
-    mapper = mapped(Mapper(MapperSettings(most_keyframes=3)))
-    assert len(mapper.keyframes) == 3 and mapper.refused > 10
 
 
 def test_the_variance_of_an_edge_is_what_the_odometry_lost():
@@ -223,24 +218,7 @@ def test_the_cloud_of_the_map_lies_on_the_walls_of_the_room(tmp_path):
     assert f'POINTS {len(points)}'.encode() in head and len(body) == 16 * len(points)
 
 
-def test_a_voxel_holds_the_mean_of_its_points():
-    points = np.array([[0.001, 0.002, 0.0], [0.009, 0.004, 0.0], [-0.001, 0.0, 0.0]])
-    colours = np.array([[10, 20, 30], [20, 40, 50], [7, 8, 9]], np.uint8)
-    means, tones = voxel_means(points, colours, 0.01)
-    np.testing.assert_allclose(means, [[-0.001, 0, 0], [0.005, 0.003, 0]])
-    assert tones.tolist() == [[7, 8, 9], [15, 30, 40]]
-
-
 def test_a_point_is_written_as_pcd_defines_it():
     data = pcd_bytes(np.array([[1.0, -2.0, 0.5]]), np.array([[1, 2, 3]], np.uint8))
     row = data[data.index(b'DATA binary\n') + 12:]
     assert row == bytes.fromhex('0000803f 000000c0 0000003f 03020100')
-
-
-def test_a_long_path_is_thinned_and_keeps_its_ends():
-    path = OdometryPath(most=100)
-    for number in range(1000):
-        path.add(number, rigid(np.eye(3), (number, 0, 0)))
-    assert 50 <= len(path.stamps) == len(path.poses) <= 100
-    assert path.poses[0][0, 3] == 0 and path.poses[-1][0, 3] > 980
-    assert len(set(np.diff(path.stamps))) <= 2

@@ -160,25 +160,3 @@ def test_a_pause_of_the_odometry_leaves_the_motion_open(mapper):
     wait_until(lambda: robot.poses.messages()[-1].header.stamp.sec > images()[0][3] / 1e9 + 2)
     keyframes, edges = graph_of(robot)
     assert edges == keyframes - 2
-
-
-def test_missing_odometry_is_named_in_the_diagnostics(mapper):
-    _, robot = mapper
-    robot.stamp_ns = int(images()[0][0])
-    robot.pair(*images()[2][0])
-    status = robot.diagnosis(' vo ')
-    assert (status.name, status.level) == ('rgbd_mapper: map', status.ERROR)
-
-
-def test_services_work_while_inactive(mapper):
-    here, robot = mapper
-    drive(here, robot, [0, 6])
-    assert here.run(here.node.trigger_deactivate).name == 'SUCCESS'
-    assert robot.call('generate_graph').success
-    assert here.run(here.node.trigger_cleanup).name == 'SUCCESS'
-    assert here.run(here.node.trigger_configure).name == 'SUCCESS'
-    assert not robot.call('solve_graph').success    # a new map has no keyframe
-    assert robot.call('generate_graph').success
-    set_parameter(here, 'folder', '~nobody_of_this_name/map')
-    answer = robot.call('load_keyframes')
-    assert not answer.success and 'has no keyframes' in answer.message

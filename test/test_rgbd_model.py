@@ -5,7 +5,7 @@
 import numpy as np
 from optitrack_vrpn.guests.rgbd.geometry import rigid, rigid_transform, transformed
 from optitrack_vrpn.guests.rgbd.model import (
-    inverse_3x3, LandmarkModel, mahalanobis_squares, ModelTuning, refine, RefinementTuning)
+    LandmarkModel, ModelTuning, refine, RefinementTuning)
 import pytest
 from scipy.spatial.transform import Rotation
 from scipy.stats import chi2
@@ -20,14 +20,6 @@ def model_of(means, spreads, **tuning):
     model = LandmarkModel(ModelTuning(**tuning))
     model.update(np.atleast_2d(np.asarray(means, float)), spreads)
     return model
-
-
-def test_small_inverses_agree_with_numpy():
-    matrices = covariances(200)
-    np.testing.assert_allclose(inverse_3x3(matrices), np.linalg.inv(matrices), rtol=1e-6)
-    vectors = np.random.default_rng(1).normal(0, 1, (200, 3))
-    expected = [v @ np.linalg.solve(m, v) for v, m in zip(vectors, matrices)]
-    np.testing.assert_allclose(mahalanobis_squares(vectors, matrices), expected, rtol=1e-6)
 
 
 def test_without_process_noise_a_landmark_becomes_the_weighted_mean():
@@ -62,30 +54,12 @@ def test_old_landmarks_do_not_become_overconfident():
     assert np.abs(model.means[0] - 0.02).max() < 0.003
 
 
-def test_a_landmark_takes_one_point_of_a_frame_and_the_best():
-    spread = 0.01 ** 2 * np.eye(3)
-    model = model_of([[0, 0, 0], [1, 0, 0]], np.stack([spread, spread]))
-    frame = np.array([[0.03, 0, 0], [0.01, 0, 0], [-0.02, 0, 0], [2.0, 0, 0]])
-    model.update(frame, np.stack([spread] * 4))
-    assert model.means[0, 0] == pytest.approx(0.005, abs=1e-4)
-    assert len(model) == 3
-    np.testing.assert_allclose(model.means[2], [2, 0, 0])
-
-
 def test_the_match_is_by_mahalanobis_distance_not_by_the_nearest():
     narrow, wide = 0.001 ** 2 * np.eye(3), 0.05 ** 2 * np.eye(3)
     model = model_of([[0, 0, 0], [0.1, 0, 0]], np.stack([narrow, wide]))
     matches = model.match(np.array([[0.03, 0, 0]]), narrow[None])
     assert matches.landmarks.tolist() == [1]
     assert matches.squares[0] == pytest.approx(0.07 ** 2 / (0.001 ** 2 + 0.05 ** 2))
-
-
-def test_beyond_the_gate_there_is_no_match():
-    spread = 0.01 ** 2 * np.eye(3)[None]
-    model = model_of(np.zeros(3), spread, gate=3.0)
-    limit = 3.0 * np.sqrt(2) * 0.01
-    assert model.match(np.array([[limit * 0.99, 0, 0]]), spread).landmarks.tolist() == [0]
-    assert model.match(np.array([[limit * 1.01, 0, 0]]), spread).landmarks.tolist() == [-1]
 
 
 def test_a_full_model_replaces_the_oldest_landmarks():

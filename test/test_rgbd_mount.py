@@ -5,8 +5,6 @@
 import numpy as np
 from optitrack_vrpn.guests.rgbd.geometry import rigid
 from optitrack_vrpn.guests.rgbd.images import StaticFrames
-from optitrack_vrpn.guests.rgbd.settings import CameraSettings
-import pytest
 from scipy.spatial.transform import Rotation
 
 
@@ -38,14 +36,3 @@ def test_loops_and_values_that_are_no_transform_do_no_harm():
     assert not frames.add('c', 'd', (0, 0, 0), (0, 0, 0, 0))
     assert not frames.add('c', 'd', (0, float('nan'), 0), (0, 0, 0, 1))
     assert frames.lookup('c', 'd') is None
-
-
-def test_the_default_mount_looks_forward():
-    transform = CameraSettings().base_from_camera()
-    # right, down, ahead of the image in x forward, y left, z up
-    np.testing.assert_allclose(
-        transform[:3, :3], np.array([[0, -1, 0], [0, 0, -1], [1, 0, 0]]).T, atol=1e-12)
-    turned = CameraSettings(
-        mount_rpy_deg=(-90.0, 0.0, 0.0), mount_position_m=(1.0, 2.0, 3.0))
-    assert turned.base_from_camera()[:3, 2] == pytest.approx([0, 1, 0])
-    assert turned.base_from_camera()[:3, 3] == pytest.approx([1, 2, 3])

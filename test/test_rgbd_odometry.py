@@ -153,13 +153,6 @@ def test_a_bad_frame_is_reported_and_not_merged(run, images, camera, causes, rea
     assert run.odometry.counters.resets == 1
 
 
-def test_white_wall_at_the_start_begins_no_model():
-    run = Run()
-    assert run.take(*white_wall(run.noise)).status is FrameStatus.FAILED
-    assert run.see(pose()).status is FrameStatus.STARTED
-    assert run.odometry.counters.resets == 0
-
-
 def test_dropped_frames_are_counted_and_bridged(run):
     frame = run.see(pose(0.05, yaw=2), periods=6)
     assert frame.status is FrameStatus.TRACKED
@@ -202,16 +195,6 @@ def test_a_lasting_bump_begins_a_new_model(run):
     assert np.sqrt(frames[-1].covariance[0, 0]) > 0.4
     assert np.sqrt(frames[-1].covariance[5, 5]) > 0.4
     assert run.odometry.counters.restarts == run.odometry.counters.resets == 1
-
-
-@pytest.mark.slow
-def test_a_jump_that_no_camera_makes_is_refused():
-    slow = Run(max_speed_m_s=0.5, inlier_share=0.0)
-    for _ in range(5):
-        slow.see(pose())
-    frame = slow.see(pose(0.06))    # 1.8 m/s
-    assert frame.cause is UnusedCause.JUMP
-    assert 'would have moved 0.06 m' in frame.reason
 
 
 def test_a_motion_that_is_not_determined_well_enough_is_refused():

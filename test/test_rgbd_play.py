@@ -11,7 +11,7 @@ import time
 from geometry_msgs.msg import PoseStamped
 import numpy as np
 from optitrack_vrpn.core.errors import ConfigurationError
-from optitrack_vrpn.guests.rgbd.files_io import ListEntry, pair, Sequence
+from optitrack_vrpn.guests.rgbd.files_io import Sequence
 from optitrack_vrpn.guests.rgbd.geometry import Intrinsics
 from optitrack_vrpn.guests.rgbd.images import to_depth, to_rgb
 import pytest
@@ -63,17 +63,6 @@ def test_a_folder_of_the_benchmark_is_read(tmp_path):
         np.testing.assert_allclose(found_depth, depth, atol=1e-6)
     assert len(sequence.truth) == 20
     np.testing.assert_allclose(sequence.truth.positions[5], (1.3, 0.6, 1.6))
-
-
-def test_each_image_is_paired_once_with_the_nearest():
-    ms = 1_000_000
-    colour = [ListEntry(0, 'a'), ListEntry(33 * ms, 'b'), ListEntry(40 * ms, 'c'),
-              ListEntry(200 * ms, 'd')]
-    depth = [ListEntry(18 * ms, 'x'), ListEntry(38 * ms, 'y'), ListEntry(221 * ms, 'z')]
-    assert [(each.colour, each.depth) for each in pair(colour, depth)] == [
-        ('b', 'x'), ('c', 'y')]
-    with pytest.raises(ConfigurationError, match='20 ms'):
-        pair(colour[:1], depth[2:])
 
 
 def test_wrong_images_are_named(tmp_path):

@@ -5,8 +5,7 @@
 import numpy as np
 from optitrack_vrpn.guests.rgbd.geometry import Intrinsics
 from optitrack_vrpn.guests.rgbd.room import (
-    camera_on_body, FLU_FROM_OPTICAL, Room, RoomLayout, Sensor, SensorConfig,
-    TRAJECTORIES)
+    camera_on_body, FLU_FROM_OPTICAL, Room, RoomLayout, TRAJECTORIES)
 import pytest
 from rgbd_kit import projected
 from scipy.spatial.transform import Rotation
@@ -70,19 +69,3 @@ def test_a_point_of_a_wall_keeps_its_colour_from_any_view():
     unrelated = one[v[seen], u[seen]].astype(int) - two[pixel[seen, 1], pixel[seen, 0] - 25]
     # rounding to a pixel moves by up to 1 mm, a fifth of a texel
     assert np.abs(difference).mean() < 0.2 * np.abs(unrelated).mean()
-
-
-def test_the_depth_error_is_that_of_the_literature():
-    """sigma_z = 0.001425 z^2 m (Khoshelham and Elberink 2012), beside rounding."""
-    sensor = Sensor(SensorConfig(disparity_step=0.0))
-    for z in (1.0, 2.0, 4.0):
-        measured = sensor.depth(np.full((200, 200), z, np.float32))
-        assert np.std(measured) == pytest.approx(0.001425 * z**2, rel=0.06)
-        assert np.mean(measured) == pytest.approx(z, rel=1e-3)
-
-
-def test_depths_are_those_of_eighths_of_a_disparity():
-    sensor = Sensor()
-    measured = sensor.depth(np.random.default_rng(1).uniform(1, 4, (50, 50)).astype(np.float32))
-    disparity = 8 * 570.34 * 0.075 / measured[measured > 0]
-    np.testing.assert_allclose(disparity, np.rint(disparity), atol=1e-3)
