@@ -345,9 +345,9 @@ def test_an_odometry_is_evaluated_with_offset_and_hand_eye(tmp_path, capsys, way
 
 
 @pytest.mark.parametrize('arguments, said', [
-    (['--reference', 'x', '--estimate', '/y'], 'no such body'),
+    (['--reference', 'x', '--estimate', '/y'], 'has no body'),
     (['--reference', 'wand', '--estimate', '/y'], 'neither a file nor a recorded topic'),
-    (['--body', 'x'], 'no such body')])
+    (['--body', 'x'], 'has no body')])
 def test_what_cannot_be_reported_is_said(tmp_path, capsys, arguments, said):
     write_poses(tmp_path / 'take', [('/wand/pose', BEGIN_NS + i, BEGIN_NS + i * 10**6,
                                      (0.0, 0.0, 0.0), STILL) for i in range(10)])

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Optional, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.names import counted
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.takes.columns import Rows
@@ -173,6 +174,13 @@ class Take:
         self.links = [(time_ns - first, text) for time_ns, text in self.links]
         self.damaged = [(reason, (begin - first, end - first) if end else (0, 0))
                         for reason, (begin, end) in self.damaged]
+
+    def check_bodies(self, *names: str) -> None:
+        """Raise ConfigurationError if there is no body of one of these names."""
+        for name in names:
+            if name not in self.bodies:
+                raise ConfigurationError(f'{self.name}: has no body {name!r}, only '
+                                         f'{", ".join(self.bodies) or "none"}')
 
     def losses(self) -> str:
         """Say what the recording had and could not be read; '' for a complete one."""

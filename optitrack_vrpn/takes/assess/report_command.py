@@ -101,13 +101,8 @@ def assess(arguments: argparse.Namespace) -> Assessed:
     :raises OptitrackVrpnError: if an input cannot be read or evaluated.
     """
     first = _assess_take(arguments.recording, absolute(arguments.estimate or ''))
-    take, figures = first.take, first.figures
-    if arguments.reference is not None and arguments.reference not in take.bodies:
-        raise ConfigurationError(f'{arguments.reference}: no such body; recorded are '
-                                 f'{", ".join(take.bodies) or "none"}')
-    for name in arguments.body:
-        if name not in figures:
-            raise ConfigurationError(f'{name}: no such body; recorded are {", ".join(figures)}')
+    take = first.take
+    take.check_bodies(*arguments.body, *filter(None, [arguments.reference]))
     evaluation = None if arguments.estimate is None else evaluate_odometry(
         take.bodies[arguments.reference].trajectory, _estimate(take, arguments.estimate),
         rpe_seconds=arguments.rpe_seconds, max_offset_s=arguments.max_offset)
@@ -137,7 +132,8 @@ def make_page(arguments: argparse.Namespace, assessed: Assessed) -> str:
     if other is not None:
         sections.append(comparison((take.name, other.take.name), list(figures.values()),
                                    list(other.figures.values()), other.found))
-    chosen = arguments.body or _worst(list(figures), found)
+    chosen = [name for name in arguments.body if name in figures] or _worst(
+        list(figures), found)
     everyone = list(figures.values())
     common = [paths(everyone), heights(take, everyone)] if len(figures) > 1 else []
     clock = clock_picture(take, ReportClock(take).time)

@@ -101,7 +101,7 @@ def _imu(arguments: argparse.Namespace) -> 'CalibrationResult':
     from optitrack_vrpn.takes.calibrate.imu import calibrate_imu, Options
     from optitrack_vrpn.takes.calibrate.rows import add_imu_rows, compose_offset, number_in_force
     from optitrack_vrpn.takes.calibrate.take_io import (
-        body_poses, damage_of, latency_in_force, open_take, read_imu)
+        body_poses, latency_in_force, open_take, read_imu)
     take = open_take(arguments.take, arguments.body)
     body, trajectory = body_poses(take, arguments.body)
     topic, imu, unread = read_imu(arguments.take, arguments.imu)
@@ -110,7 +110,7 @@ def _imu(arguments: argparse.Namespace) -> 'CalibrationResult':
         value for value in (arguments.latency_ms, latency_in_force(take)) if value is not None]
     known = stated or [number_in_force(force, name) for name in force if name == LATENCY]
     latency = known[0] if known else 0.0
-    damage = damage_of(take)
+    damage = take.losses()
     result = calibrate_imu(trajectory, imu, Options(latency, arguments.gravity, damage=damage))
     result.notes += [damage] if damage else []
     if unread:

@@ -159,15 +159,7 @@ def _why_no_body(take: Take) -> str:
                 'outputs of the node, and record again')
     return 'the take has no poses of a body' + (
         f', only the states of {", ".join(take.unseen[:3])}' if take.unseen else '') + (
-        f'; {damage_of(take)}' if damage_of(take) else '')
-
-
-def damage_of(take: Take) -> str:
-    """Return what is wrong with the file of a take; '' if nothing is."""
-    if take.damaged:
-        return (f'the file is damaged in {len(take.damaged)} places ({take.damaged[0][0]}): '
-                'record again')
-    return f'the file is incomplete ({take.cut})' if take.cut else ''
+        f'; {take.losses()}' if take.losses() else '')
 
 
 def latency_in_force(take: Take) -> Optional[float]:

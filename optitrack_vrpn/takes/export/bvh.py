@@ -16,9 +16,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from optitrack_vrpn.core.errors import ConfigurationError
-from optitrack_vrpn.core.space import slerp
 from optitrack_vrpn.core.stats import array_interval
 from optitrack_vrpn.takes.columns import Frame, Poses, Rows, take_rows
+from optitrack_vrpn.takes.take import trajectory_of
+from optitrack_vrpn.takes.trajectory import interpolate
 from scipy.spatial.transform import Rotation
 
 Array = NDArray[np.float64]
@@ -157,17 +158,14 @@ def make_motion(
     if end - begin < 2:
         raise ConfigurationError(f'skeleton {skeleton.name}: each frame is followed by a gap')
     stamps, numbers = whole[begin:end], numbers[begin:end] - numbers[begin]
-    rows = np.stack([part['pose'][np.searchsorted(part['stamp'], stamps)] for part in parts],
-                    axis=1)
-    count = int(numbers[-1]) + 1
-    at = np.interp(np.arange(count), numbers, np.arange(len(numbers)))
-    low = np.minimum(at.astype(int), len(numbers) - 2)
-    share = (at - low)[:, None, None]
-    positions = rows[low, :, :3] * (1.0 - share) + rows[low + 1, :, :3] * share
-    bones = len(parts)
-    first, second = (Rotation.from_quat(rows[each, :, 3:].reshape(-1, 4))
-                     for each in (low, low + 1))
-    quats = slerp(first, second, np.repeat(at - low, bones)).as_quat().reshape(count, bones, 4)
+    # The time of a frame that lacks a bone is that of its number.
+    times = np.rint(np.interp(np.arange(numbers[-1] + 1), numbers, stamps - stamps[0])).astype(
+        np.int64) + stamps[0]
+    made = [interpolate(trajectory_of(part[np.searchsorted(part['stamp'], stamps)]), times,
+                        int(times[-1] - times[0])) for part in parts]
+    positions = np.stack([places for places, _, _ in made], axis=1)
+    quats = np.stack([turns for _, turns, _ in made], axis=1)
+    count = len(times)
     return BvhMotion((stamps[-1] - stamps[0]) * 1e-9 / numbers[-1], positions, quats,
                      count - len(stamps), len(every) - len(stamps))
 

@@ -54,10 +54,7 @@ def choose_bodies(take: Take, names: tuple[str, ...]) -> list[str]:
             f'{take.name}: contains no pose{missing}'
             + (f'; {left_out} are left out: {next(iter(take.left_out.values())).reason}'
                if left_out else ''))
-    for name in names:
-        if name not in take.bodies:
-            raise ConfigurationError(
-                f'{take.name}: has no body {name!r}, only {", ".join(take.bodies)}')
+    take.check_bodies(*names)
     return list(names or take.bodies)
 
 
