@@ -12,6 +12,7 @@ import enum
 from typing import Callable, Optional
 
 from optitrack_vrpn.core.events import Event
+from optitrack_vrpn.core.findings import Finding
 from optitrack_vrpn.core.severity import INFO, Severity
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.drivers.config import LinkConfig
@@ -180,9 +181,12 @@ class Link:
         deadline_ns = self._silent_at_ns()
         if deadline_ns is None or now_ns < deadline_ns:
             return None
-        found = first(SILENCE, facts()._replace(
-            limit_s=self.config.silent_after_s, posed=self._last_pose_ns is not None))
+        found = self._silence(facts, self.config.silent_after_s)
         return self.to(LinkState.SILENT, found.line, now_ns, found.severity)
+
+    def _silence(self, facts: Callable[[], SilenceFacts], limit_s: float) -> Finding:
+        return first(SILENCE, facts()._replace(
+            limit_s=limit_s, posed=self._last_pose_ns is not None))
 
     def _silent_at_ns(self) -> Optional[float]:
         """Return when silence is reported unless a pose arrives; None if it is not."""
@@ -195,22 +199,23 @@ class Link:
         """Return the time of the last pose, or of the handshake before the first (ns)."""
         return self._established_ns if self._last_pose_ns is None else self._last_pose_ns
 
-    def must_reconnect(self, now_ns: int) -> Optional[str]:
+    def must_reconnect(
+        self, now_ns: int, facts: Callable[[], SilenceFacts] = lambda: SilenceFacts(0.0),
+    ) -> Optional[str]:
         """
         Check whether silence has lasted so long that the client should reconnect.
 
         The time counts from the last pose, or from the handshake if no pose has arrived.
 
+        :param facts: as for ``check``.
         :returns: the reason, or None. Each reconnection doubles the time to the next one.
         """
         if not self._reconnect_after_s:
             return None
         if now_ns - self._quiet_since_ns() < self._reconnect_after_s * NS_PER_S:
             return None
-        reason = (f'no pose for {self._reconnect_after_s:g} s; reconnecting'
-                  if self._last_pose_ns is not None else
-                  f'connected, but no pose within {self._reconnect_after_s:g} s; reconnecting: '
-                  'check that Motive streams rigid bodies and that the cameras see one')
+        found = self._silence(facts, self._reconnect_after_s)
+        reason = f'{found.text}; reconnecting: {found.remedy}'
         self._reconnect_after_s = min(2 * self._reconnect_after_s, max(
             self._LONGEST_SILENCE_S, self.config.reconnect_after_s))
         return reason

@@ -228,7 +228,7 @@ class Conversation:
         self._report(link.check(now_ns, self._silence))
         self._next_check_ns = min(
             driver.next_due_ns, now_ns + int(link.next_check_s(now_ns) * NS_PER_S))
-        reason = link.must_reconnect(now_ns)
+        reason = link.must_reconnect(now_ns, self._silence)
         return driver.give_up(reason) if reason is not None else None
 
     def _silence(self) -> SilenceFacts:
