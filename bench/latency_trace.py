@@ -39,14 +39,16 @@ _SAMPLES_HZ = 4000
 #: Part by the module of a compiled function.
 PARTS = {part: tuple(modules.split()) for part, modules in {
     'wait, read': 'loop_io sockets_io',
-    'decode': 'driver connection codec frames losses messages layouts reports numbering '
-              'model_list latency_floor',
+    'decode': 'driver connection codec commands frames losses messages layouts reports '
+              'numbering model_list latency_floor',
     'clock': 'source sender_clock line pace round_trips difference',
-    'gate': 'tracker judge hypotheses limits times poses states',
-    'axes, stages': 'axes rotation pipeline batch roster load_shedding estimator',
+    'gate': 'tracker judge hypotheses limits swap times poses states',
+    'axes, stages': 'axes rotation pipeline batch roster load_shedding estimator stats',
     'write messages': 'receiver cdr throttle body_output publishers shared_output'}.items()}
 _PART_OF = {module: part for part, modules in PARTS.items() for module in modules}
 _MIDDLEWARE = re.compile(r'lib(rmw|rcl|fast|dds)|_rclpy')
+#: Functions of Python in which a thread waits and reads, for the floor, which is not compiled.
+_READING = ('sock_recv', 'select_poll')
 _COMPILED = re.compile(r'CPy(?:Def|Py)_(\w+)')
 ROWS = (*PARTS, 'garbage collection', 'interpreter', 'middleware', 'threads of DDS',
         'executor, ticker')
@@ -99,6 +101,8 @@ def part_of(stack):
     for function, file in stack:
         if function.startswith('gc_collect'):
             return 'garbage collection'
+        if function.startswith(_READING):
+            return 'wait, read'
         if _MIDDLEWARE.search(os.path.basename(file)):
             return 'middleware'
         found = _COMPILED.match(function)
