@@ -82,7 +82,9 @@ class _Watched:
 
     def __init__(self, publisher, before):
         self.publisher, self._before = publisher, before
-        self.handle = SimpleNamespace(publish_raw=self._publish_raw)
+        self.handle = SimpleNamespace(
+            publish_raw=self._publish_raw,
+            get_subscription_count=publisher.handle.get_subscription_count)
 
     def publish(self, message):
         self._before(message)
