@@ -138,10 +138,10 @@ class Worker(Generic[T]):
         :param finish: process the waiting items before; otherwise they are discarded.
         :returns: whether it has ended; False in the thread itself.
         """
-        if not finish:
-            self.clear()
         with self._lock:
             first, self._closed = not self._closed, True
+        if not finish:    # nothing is put any more
+            self.clear()
         self.wake()
         if self.is_current:
             return False
