@@ -67,7 +67,9 @@ def test_the_doctor_names_the_right_card(networks, examine):
     with motive(networks, networks.lab[1]) as server:
         with joined(server, networks.lab[1], interface='office0') as (sink, _):
             sink.wait_for('connected to')
-            sink.wait_for(f'239.255.42.99 port 1511 on {networks.office[0]}: set interface')
+            sink.wait_for('no frame arrives by multicast 239.255.42.99 port 1511 on '
+                          + networks.office[0])
+            assert sink.said('Set interface to the network card')
             result = examine(
                 1, '--protocol', 'natnet', '--natnet-port', str(server.port_of('natnet')),
                 '--interface', 'office0', server=networks.lab[1], timeout=1.0)
@@ -96,7 +98,7 @@ def test_a_data_port_held_by_another_program_is_named(networks):
         holder.bind(('0.0.0.0', 1511))
         with joined(server, networks.lab[1]) as (sink, _):
             sink.wait_for('cannot join 239.255.42.99 port 1511')
-            assert sink.said('another program uses that port')
+            assert sink.said('which uses the port and does not share it')
 
 
 def test_multicast_of_other_hosts_is_refused(networks):
