@@ -27,7 +27,6 @@ COMPILED = [f'{PACKAGE}/{folder}/{name}.py' for folder, names in {
     'stream/bodies': (
         'hypotheses', 'judge', 'limits', 'poses', 'states', 'swap', 'times', 'tracker'),
     'stream': ('batch', 'load_shedding', 'pipeline', 'reports', 'roster'),
-    'telling': ('facts',),
     'node/base': ('cdr',),
     'node': ('body_output', 'publishers', 'receiver', 'report', 'shared_output'),
 }.items() for name in names]
