@@ -19,7 +19,7 @@ from optitrack_vrpn.stream.bodies.states import State
 from optitrack_vrpn.stream.clock.types import StampConfig
 from optitrack_vrpn.stream.config import PipelineConfig
 from optitrack_vrpn.stream.load_shedding import (
-    CALM_NS, FRESH_NS, HICCUP_NS, PATIENCE_NS, PROMPT_NS, STANDING_NS)
+    CALM_NS, FRESH_NS, HICCUP_NS, LoadShedder, PATIENCE_NS, PROMPT_NS, STANDING_NS)
 from optitrack_vrpn.stream.motion.estimator import EstimateConfig
 from optitrack_vrpn.stream.motion.lowpass import LowpassConfig
 from optitrack_vrpn.stream.pipeline import Pipeline
@@ -331,6 +331,31 @@ def test_attempts_become_rare_under_load_and_begin_anew_after_it():
     assert len([second for second in tried if 2 <= second < 40]) <= 8
     assert all(number == RATE for number in whole[47:50])
     assert len([second for second in tried if 50 <= second < 53]) >= 2, tried
+
+
+def test_attempts_become_rare_also_where_every_fourth_pose_is_what_can_be_published():
+    _, out, _ = serve(has_more=True, seconds=40.0, full=2.0, lean=0.5)
+    seconds = Counter((sample.stamp_ns - 5 * S) // S for sample in out if not sample.lean)
+    tried = [second for second in range(2, 40) if seconds[second] > 0.27 * RATE * BODIES]
+    assert len(tried) <= 8, tried
+
+
+@pytest.mark.parametrize('every_s, waits, thinned', [
+    (0.1, 1, False), (0.1, 2, False), (0.1, 3, True), (1 / 240, 20, False), (1 / 240, 40, True)])
+def test_outputs_are_left_out_for_a_queue_and_not_for_one_late_pose(every_s, waits, thinned):
+    shedder = LoadShedder()
+    for number in range(10):
+        shedder.update(0, round(number * every_s * S))
+    for number in range(waits):
+        shedder.update(6 * MS, round((10 + number) * every_s * S))
+    assert (shedder.every > 1) is thinned
+
+
+def test_waits_that_outputs_do_not_cause_leave_every_fourth_of_them():
+    shedder = LoadShedder()
+    for number in range(240 * 60):
+        shedder.update(10 * MS, number * S // 240)
+    assert shedder.every == 4 and not shedder.shedding
 
 
 def test_poses_alone_are_never_left_out_as_outputs():

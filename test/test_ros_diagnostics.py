@@ -229,7 +229,7 @@ def test_each_body_is_reported_once_a_period_and_few_at_once(monkeypatch):
     published, arrays = [], []
     monkeypatch.setattr(reporter, '_publish', lambda bodies, _: (
         published.append(bodies) or {body: (body.number, now) for body in bodies}))
-    monkeypatch.setattr(reporter, '_diagnose', lambda bodies, _: arrays.append((now, bodies)))
+    monkeypatch.setattr(reporter, '_diagnose', lambda bodies, *_: arrays.append((now, bodies)))
     bodies, now, most, gaps = [], 0, 0, {}
     while now < 400 * period_ns:
         now += chance.choice([10**6, 10**8, 101 * 10**6, 13 * 10**7])
@@ -248,6 +248,20 @@ def test_each_body_is_reported_once_a_period_and_few_at_once(monkeypatch):
     assert most <= 20    # of sixty
     for times in gaps.values():
         assert max(after - before for before, after in zip(times, times[1:])) < 1.5 * period_ns
+
+
+@pytest.mark.parametrize('period_s, looks, arrays', [
+    (1.0, 100, 100), (0.25, 400, 400), (10.0, 100, 10), (2.5, 120, 40)])
+def test_the_log_looks_each_second_also_where_diagnostics_are_rare(
+        monkeypatch, period_s, looks, arrays):
+    reporter = StatusReporter(types.SimpleNamespace(
+        get_fully_qualified_name=lambda: '/node'), None, None)
+    reporter._diagnostics.period_s = period_s
+    found = []
+    monkeypatch.setattr(reporter, '_diagnose', lambda *of: found.append(of[-1]))
+    for now_ns in range(0, 100 * 10**9 + 1, 5 * 10**7):
+        reporter.report([], [], now_ns)
+    assert (len(found), sum(found)) == (looks, arrays)
 
 
 # -- diagnostic_updater ---------------------------------------------------------------------------

@@ -3,8 +3,10 @@
 """A worker processes, drops, reports and ends as its owner was promised."""
 
 from concurrent.futures import CancelledError
+import itertools
 import random
 import threading
+import time
 
 from optitrack_vrpn.core.worker_io import Worker
 import pytest
@@ -86,6 +88,36 @@ def test_an_item_behind_an_error_does_not_wait_for_the_next_one():
     worker.start()
     assert reached.wait(PATIENCE_S)
     worker.stop()
+
+
+def test_a_turn_that_always_fails_neither_hurries_nor_keeps_items_waiting():
+    errors, reached = [], threading.Event()
+
+    def failed(error):
+        errors.append(error)
+        return True
+    worker = Worker('test', failed, process=lambda item: reached.set(), turn=lambda: 1 // 0,
+                    period_s=0.1)
+    worker.start()
+    worker.put('item')
+    assert reached.wait(PATIENCE_S)
+    time.sleep(0.5)
+    assert worker.stop(PATIENCE_S)
+    assert len(errors) <= 8    # and not as often as the processor can
+
+
+def test_a_turn_longer_than_its_period_leaves_others_their_share():
+    begun = []
+
+    def turn():
+        begun.append(time.monotonic())
+        time.sleep(0.06)
+    worker = Worker('test', on, turn=turn, period_s=0.04)
+    worker.start()
+    time.sleep(0.5)
+    assert worker.stop(PATIENCE_S)
+    assert len(begun) > 1
+    assert min(after - before for before, after in itertools.pairwise(begun)) > 0.075
 
 
 def test_calls_overtake_items_and_are_cancelled_when_the_thread_ends():

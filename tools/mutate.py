@@ -66,13 +66,16 @@ ROWS = (
     ('core/worker_io.py', 'while self._oldest and self._queue', 'while self._queue', WORKER),
     # An error ends the thread if its owner says so; the items behind it are counted.
     ('core/worker_io.py', 'return self._failed(error)', 'self._failed(error)', WORKER),
-    ('core/worker_io.py', 'self.wake()    # for the items behind it', 'pass', WORKER),
+    # One that fails in each turn neither hurries nor keeps items waiting; others get their share.
+    ('core/worker_io.py', '            return self._failed(error)\n        return True',
+     '            self.wake()\n            return self._failed(error)\n        return True', WORKER),
+    ('core/worker_io.py', 'min(took_s, self._period_s) / 2', '0.0005', WORKER),
     # Calls do not wait for the items; nobody waits for a call to a thread that has ended.
-    ('core/worker_io.py', 'self._serve_calls()\n            if not', 'if not', WORKER),
+    ('core/worker_io.py', 'self._serve_calls()\n        if (not', 'if (not', WORKER),
     ('core/worker_io.py', '            future.cancel()\n        self._end', '            pass\n'
      '        self._end', WORKER),
     # Nothing is done after ``stop`` unless the items are to be finished.
-    ('core/worker_io.py', 'if not self._closed or self._queue:', 'if True:', WORKER),
+    ('core/worker_io.py', '(not self._closed or self._queue) and', '', WORKER),
     # A jump of an odometry decides neither size nor transform; slow errors are no white noise.
     (HAND_EYE, 'problem.leave_jumps_out(problem.start())', 'pass',
      f'{ODOMETRY} -k interruption'),
@@ -284,6 +287,10 @@ ROWS = (
     ('stream/load_shedding.py', 'PRESSED_NS if since_ns >= PRESSED_NS else min(', 'min(', LOAD),
     ('stream/load_shedding.py', '2 * self._patience_ns, CALM_NS', 'PRESSED_NS, CALM_NS',
      LOAD),
+    ('stream/load_shedding.py', 'if self._attempted:', 'if self.every == 1:', LOAD),
+    ('stream/load_shedding.py', ' and self._late >= LATE_WAITS', '', LOAD),
+    ('stream/load_shedding.py', 'MOST_EVERY: Final = 4', 'MOST_EVERY: Final = 64', LOAD),
+    ('node/status.py', 'math.ceil(self.period_s)', '1', 'test/test_ros_diagnostics.py -k rare'),
     ('stream/roster.py', '        channel.turn_of_outputs = self._wanted\n', '', LOAD),
     ('stream/pipeline.py', 'shedder.every if self.config.keep_up else 1', 'shedder.every', LOAD),
     ('stream/pipeline.py', 'self._every > 1 and channel.has_more', 'self._every > 1', LOAD),

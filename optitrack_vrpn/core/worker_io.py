@@ -13,10 +13,6 @@ import threading
 import time
 from typing import Any, Generic, Optional, TypeVar
 
-#: Chosen: shortest wait (s) of a thread whose turn took longer than its period, so that other
-#: threads get their share of the interpreter.
-_SHORTEST_S = 0.0005
-
 T = TypeVar('T')
 R = TypeVar('R')
 
@@ -30,10 +26,11 @@ class Worker(Generic[T]):
 
     :param name: name of the thread.
     :param failed: called in the thread with an error of ``process`` or ``turn``; returns whether
-        the thread goes on. It must not raise.
+        the thread goes on, with the next item or after the next wait. It must not raise.
     :param process: processes one item.
     :param turn: called after each wait.
-    :param period_s: longest time between two turns (s), unless a turn takes longer.
+    :param period_s: longest time between two turns (s), unless a turn takes most of it: then the
+        thread rests for half as long, so that other threads get their share of the interpreter.
     :param limit: total size of the waiting items at which the queue is full.
     :param oldest: drop the oldest items of a full queue instead of the new one.
     :param end: called once, as the last, in the thread; while the thread was never started, by
@@ -162,31 +159,36 @@ class Worker(Generic[T]):
 
     def _round(self) -> bool:
         """Wait, and do what is due; return whether the thread goes on."""
-        try:
-            if not self._closed:
-                self._wait()
-            self._turned_s = time.monotonic()
+        if not self._closed and not self._goes_on(self._wait):
+            return False
+        self._turned_s = time.monotonic()
+        self._serve_calls()
+        if (not self._closed or self._queue) and not self._goes_on(self._turn):
+            return False
+        # Only what waits now, so that the next turn is not late.
+        for _ in range(len(self._queue)):
+            with self._lock:
+                if not self._queue:    # cleared meanwhile
+                    break
+                item, _, _ = self._pop()
+            if self._process is not None and not self._goes_on(self._process, item):
+                return False
             self._serve_calls()
-            if not self._closed or self._queue:
-                self._turn()
-            # Only what waits now, so that the next turn is not late.
-            for _ in range(len(self._queue)):
-                with self._lock:
-                    if not self._queue:    # cleared meanwhile
-                        break
-                    item, _, _ = self._pop()
-                if self._process is not None:
-                    self._process(item)
-                self._serve_calls()
+        return True
+
+    def _goes_on(self, work: Callable[..., None], *of: T) -> bool:
+        """Do something; return whether the thread goes on."""
+        try:
+            work(*of)
         except Exception as error:
-            self.wake()    # for the items behind it
             return self._failed(error)
         return True
 
     def _wait_to_wake(self) -> None:
         rest_s = -1.0
         if self._period_s is not None:
-            rest_s = max(self._period_s - (time.monotonic() - self._turned_s), _SHORTEST_S)
+            took_s = time.monotonic() - self._turned_s
+            rest_s = max(self._period_s - took_s, min(took_s, self._period_s) / 2)
         self._woken.acquire(timeout=rest_s)
 
     def _wake(self) -> None:

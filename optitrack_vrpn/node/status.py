@@ -7,6 +7,8 @@ If diagnostic_updater is installed, it publishes the diagnostics and has its usu
 (``diagnostic_updater.period``, ``diagnostic_updater.use_fqn``); otherwise a plain publisher does.
 """
 
+from dataclasses import replace
+import math
 import secrets
 import traceback
 from typing import Any, Iterable, NamedTuple, Optional, Sequence, TYPE_CHECKING
@@ -65,7 +67,7 @@ class Diagnostics:
         Create the publisher.
 
         :param hardware_id: the server.
-        :raises ConfigurationError: for a period that is no positive decimal.
+        :raises ConfigurationError: for a period that is no decimal from 0.01 to 3600.
         """
         self._hardware_id = hardware_id
         if self._publisher is not None:
@@ -84,9 +86,10 @@ class Diagnostics:
         if self._node.has_parameter(_PERIOD):    # set by a user before the updater declares it
             given = self._node.get_parameter(_PERIOD).value
             self._node.undeclare_parameter(_PERIOD)
-        if not isinstance(given, float) or not given > 0.0:
+        if not isinstance(given, float) or not 0.01 <= given <= 3600.0:
             raise ConfigurationError(
-                f'{_PERIOD} is {given!r}; allowed: a decimal number above 0, as in 1.0 (s)')
+                f'{_PERIOD} is {given!r}; allowed: a decimal number from 0.01 to 3600, as in 1.0 '
+                '(s)')
         self._updater = updater(self._node, given)
         # A timer of the system clock stops for an hour when that clock is set back by an hour.
         self._updater.timer.cancel()
@@ -195,6 +198,8 @@ class StatusReporter:
         # Begin (ns) of the present period, and what was reported in it.
         self._begun_ns = 0
         self._found: dict[TrackedBody, _Reported] = {}
+        #: Number of periods that have ended.
+        self._periods = 0
         #: Distinguishes the statuses of this node from those of another one with its bodies.
         self._session = secrets.token_hex(4)
         self.active = False
@@ -204,8 +209,8 @@ class StatusReporter:
         """Begin to report; call it after ``observe``, before ``report``."""
         assert self._sources is not None
         settings = self._sources.configuration.settings
-        self._loss = LossWindow()
-        self._begun_ns, self._found = self._clock.now_ns(), {}
+        self._loss, self._twins = LossWindow(), Twins()
+        self._begun_ns, self._found, self._periods = self._clock.now_ns(), {}, 0
         self.latency = LatencyStatistics()    # not those of an earlier configuration
         own = own_settings(settings.sources, settings.protocol)
         port = (settings.client if own is None else own).port
@@ -246,6 +251,9 @@ class StatusReporter:
         """
         Publish the state of bodies on their own topics, and once a period all on /diagnostics.
 
+        A second is the longest time between two states of a body, and between what begins and its
+        line in the log.
+
         The bodies are spread over the period, and the lock is acquired for one at a time, so that
         no frame waits for a hundred messages. Their topics are latched, so they are also published
         without subscribers.
@@ -255,7 +263,9 @@ class StatusReporter:
         :param now_ns: present time on the arrival clock (ns).
         """
         try:
-            period_ns = int(self.period_s * NS_PER_S)
+            # The log is not to wait for a longer period of the diagnostics.
+            parts = math.ceil(self.period_s)
+            period_ns = int(self.period_s * NS_PER_S) // parts
             elapsed_ns = now_ns - self._begun_ns
             share = len(bodies) * min(elapsed_ns, period_ns) // period_ns
             due = [body for body in bodies[:share] if body not in self._found]
@@ -271,7 +281,9 @@ class StatusReporter:
             if elapsed_ns >= period_ns:
                 self._begun_ns += elapsed_ns // period_ns * period_ns
                 found, self._found = self._found, {}
-                self._diagnose([found[body] for body in bodies if body in found], now_ns)
+                self._periods += 1
+                self._diagnose([found[body] for body in bodies if body in found], now_ns,
+                               self._periods % parts == 0)
         except Exception:
             self._log(ERROR, f'bug in the diagnostics:\n{traceback.format_exc()}', 'diagnose')
 
@@ -315,8 +327,8 @@ class StatusReporter:
                 publishers.publish_status(channel, self._diagnostics.fields(StatusReport(
                     f'body {channel.names.ros}', STALE, reason, {})))
 
-    def _diagnose(self, bodies: Sequence[_Reported], now_ns: int) -> None:
-        """Log the problems that begin and end, and publish all entries on /diagnostics."""
+    def _diagnose(self, bodies: Sequence[_Reported], now_ns: int, publish: bool) -> None:
+        """Log the problems that begin and end, and publish all entries on /diagnostics if due."""
         sources = self._sources
         if sources is None:
             return
@@ -333,7 +345,11 @@ class StatusReporter:
             axes = sources.configuration.settings.axes
         facts.graph, facts.link = self.graph, link
         facts.up_axis = axes.up_axis if axes.axes == 'enu' else axes.axes
-        if self._diagnostics.wanted:
+        of_stream = replace(facts, bodies=())
+        facts.bodies = tuple(of_body for of_body, _ in bodies)
+        for line in problem_lines(self._log.repetition, of_log(facts), now_ns):
+            self._log(line.severity, line.text, line.key)
+        if publish and self._diagnostics.wanted:
             entries = (
                 link_entry(link.state, link.reason, {
                     'transport': link.transport, 'transport_reason': link.transport_reason,
@@ -343,12 +359,9 @@ class StatusReporter:
                     'unexpected_peers_refused': link.unexpected_peers, **link.queue},
                     link.counters, loss, link.last_failure),
                 clock_entry(
-                    clock, ptp_minus_stamp_ns, of_entry('clock', facts),
+                    clock, ptp_minus_stamp_ns, of_entry('clock', of_stream),
                     pipeline.config.stamps.latency_ms),
                 frames_entry(
                     self.latency.work.percentiles(), self.latency.latency.percentiles(),
-                    self.latency.wait.percentiles(), dropped, facts, RUNS))
+                    self.latency.wait.percentiles(), dropped, of_stream, RUNS))
             self._diagnostics.publish([*entries, *(entry for _, entry in bodies)])
-        facts.bodies = tuple(of_body for of_body, _ in bodies)
-        for line in problem_lines(self._log.repetition, of_log(facts), now_ns):
-            self._log(line.severity, line.text, line.key)

@@ -200,12 +200,13 @@ class Supervision:
             to_match = pipeline.roster.to_match(now_ns)
             self._publishers.listen()
             topics = [] if turn is None else self._publishers.pose_topics(turn)
-        # Chosen: a few at a time, so that silence is detected meanwhile.
-        self._accept_services.offer(lacking[:8])
-        self._status.report(
-            bodies, [body for body in bodies if body.names.motive in changed], now_ns)
+        # First what users need to know: what follows may fail, in each tick.
         for event in events:
             self._log(event.severity, event.text, event.key)
+        self._status.report(
+            bodies, [body for body in bodies if body.names.motive in changed], now_ns)
+        # Chosen: a few at a time, so that silence is detected meanwhile.
+        self._accept_services.offer(lacking[:8])
         graph = self._status.graph
         if to_match:
             graph.unmatched = unmatched(*to_match)

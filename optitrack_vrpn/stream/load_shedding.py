@@ -9,10 +9,10 @@ Jacobson, "Controlling Queue Delay", ACM Queue 10(5), 2012: CoDel). While a queu
 are left out until the others are fresh.
 
 Outputs are left out before frames, and while the queue is still short: once every pose of the last
-``HICCUP_NS`` has waited longer than ``PROMPT_NS``, only every second pose of a body has all
-outputs; the others, and their transforms, are published alone, and no motion is estimated from
-them. The number doubles while the queue stands, and halves after a while without one. Each attempt
-that fails doubles that while.
+``HICCUP_NS``, and at least ``LATE_WAITS`` of them, has waited longer than ``PROMPT_NS``, only every
+second pose of a body has all outputs, and at last every ``MOST_EVERY``-th; the others, and their
+transforms, are published alone, and no motion is estimated from them. The number halves after a
+while without a queue. Each attempt that fails doubles that while.
 """
 
 from typing import Final
@@ -33,8 +33,12 @@ HICCUP_NS: Final = 100_000_000
 #: A pose that waited longer than this (ns) stands in a queue. Chosen: as in CoDel, like
 #: ``HICCUP_NS``; more than the datagrams of a frame wait for each other.
 PROMPT_NS: Final = 5_000_000
-#: Largest interval of poses with all outputs. Chosen: the load of the others is below 2 %.
-MOST_EVERY: Final = 64
+#: Number of consecutive such waits that are a queue also of a slow sender. Chosen.
+LATE_WAITS: Final = 3
+#: Largest interval of poses with all outputs. Chosen: waits with another cause than the outputs,
+#: as another thread that holds the interpreter, do not become shorter; a vehicle that follows the
+#: odometry of a sender of 30 Hz still has 7 a second, and motion is estimated from these.
+MOST_EVERY: Final = 4
 #: Maximum number of consecutive frames left out: at least a tenth of the frames is published under
 #: any load. Chosen.
 MOST_IN_A_ROW: Final = 9
@@ -66,9 +70,12 @@ class LoadShedder:
         self.lean_poses = 0
         # That number, and the time (ns), when ``end`` last found that it had grown.
         self._lean_before, self._lean_ns = 0, -CALM_NS
-        # Times (ns) of the last change of ``every`` and of the last wait up to PROMPT_NS, and how
-        # long no queue may stand before it halves.
+        # Times (ns) of the last change of ``every`` and of the last wait up to PROMPT_NS, whether
+        # that change was an attempt, the number of waits since the latter, and how long no queue
+        # may stand before an attempt.
         self._changed_ns = self._prompt_ns = -PAUSE_NS
+        self._attempted = False
+        self._late = 0
         self._patience_ns = PRESSED_NS
         self.idle_ns = -PAUSE_NS
         self._waited_ns = 0
@@ -88,12 +95,16 @@ class LoadShedder:
         self._waited_ns = waited_ns
         if self.idle_ns > self._looked_ns:
             self._looked_ns = self._short_ns = self._fresh_ns = self._prompt_ns = self.idle_ns
+            self._late = 0
         if waited_ns <= STANDING_NS or now_ns - self._looked_ns >= PAUSE_NS:
             self._short_ns = now_ns
         if waited_ns <= FRESH_NS:
             self._fresh_ns = now_ns
         if waited_ns <= PROMPT_NS or now_ns - self._looked_ns >= PAUSE_NS:
             self._prompt_ns = now_ns
+            self._late = 0
+        else:
+            self._late += 1
         self._thin(now_ns)
         self._looked_ns = now_ns
         if self.shedding:
@@ -105,14 +116,16 @@ class LoadShedder:
     def _thin(self, now_ns: int) -> None:
         """Adapt the interval of the poses with all outputs."""
         since_ns = now_ns - self._changed_ns
-        if now_ns - self._prompt_ns >= HICCUP_NS:
+        if now_ns - self._prompt_ns >= HICCUP_NS and self._late >= LATE_WAITS:
             if since_ns >= HICCUP_NS and self.every < MOST_EVERY:
-                if self.every == 1:    # the last attempt has failed at once, or long ago
+                if self._attempted:    # it has failed at once, or succeeded for a while
                     self._patience_ns = PRESSED_NS if since_ns >= PRESSED_NS else min(
                         2 * self._patience_ns, CALM_NS)
                 self.every, self._changed_ns = 2 * self.every, now_ns
+                self._attempted = False
         elif self.every > 1 and since_ns >= self._patience_ns:
             self.every, self._changed_ns = self.every // 2, now_ns
+            self._attempted = True
 
     def end(self, now_ns: int) -> None:
         """
