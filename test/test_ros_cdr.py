@@ -5,7 +5,7 @@
 import struct
 from types import SimpleNamespace
 
-from diagnostic_msgs.msg import DiagnosticStatus
+from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
 from geometry_msgs.msg import PoseStamped, TransformStamped
 from hypothesis import given, settings, strategies as st
 from nav_msgs.msg import Odometry
@@ -152,6 +152,15 @@ def test_an_encoding_that_is_not_known_is_refused(monkeypatch, spoil):
 def test_a_status_in_bytes_is_read_as_the_message_that_rclpy_makes(name, values):
     fields = name, WARN, f'{name} is slow', values, '192.0.2.1:3883'
     assert deserialize_message(cdr.status_message(*fields), DiagnosticStatus) == entry(*fields)
+
+
+def test_a_status_that_would_be_written_differently_is_noticed():
+    assert supports_raw_cdr()
+    cdr.check_status(entry('name', WARN, 'text', {'key': ''}, ''))
+    twice = DiagnosticStatus(level=b'\1', values=[
+        KeyValue(key='key', value='1'), KeyValue(key='key', value='2')])
+    with pytest.raises(cdr.UnsupportedCdr):
+        cdr.check_status(twice)
 
 
 class Publisher:

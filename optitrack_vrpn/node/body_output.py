@@ -6,12 +6,13 @@ import functools
 import importlib
 from typing import Any, Callable, Optional
 
+from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
 from geometry_msgs.msg import TransformStamped
 from optitrack_vrpn.core.throttle import Decimator, FrameDecimator, period_ns
 from optitrack_vrpn.node import messages
 from optitrack_vrpn.node.base.cdr import (
-    Fill, PoseWriter, serialisation_template, transform_template, TransformWriter, UnsupportedCdr,
-    Write)
+    check_status, Fill, PoseWriter, serialisation_template, transform_template, TransformWriter,
+    UnsupportedCdr, Write)
 from optitrack_vrpn.node.settings import NodeSettings
 from optitrack_vrpn.node.topic_kinds import Computed, Content, KINDS, SERVER_CONTENTS, TopicKind
 from optitrack_vrpn.stream.roster import TrackedBody
@@ -37,10 +38,13 @@ def supports_raw_cdr() -> bool:
     """
     Return whether this middleware accepts messages as bytes.
 
-    Transforms are tested here; each other message when a body's publishers are prepared.
+    Transforms and statuses are tested here; each other message when a body's publishers are
+    prepared.
     """
     try:
         transform_template(TransformStamped(), messages.fill_transform)
+        check_status(DiagnosticStatus(level=b'\1', name='name', message='a', values=[
+            KeyValue(key='key', value=''), KeyValue(key='k', value='text')]))
     except UnsupportedCdr:
         return False
     return True

@@ -53,8 +53,8 @@ class FrameSettings:
 
         :raises ConfigurationError: one line for each error.
         """
-        names = {'parent': self.parent or 'none', 'world': self.world,
-                 'world_ned': self.world_ned, 'body': self.body, 'body_ned': self.body_ned}
+        names = {'world': self.world, 'world_ned': self.world_ned, 'body': self.body,
+                 'body_ned': self.body_ned, **({'parent': self.parent} if self.parent else {})}
         _refuse(wrong_name(name, what, False, what.startswith('body'))
                 for what, name in names.items())
         _refuse(f'{other} is {names[other]!r}, the same as {one}; they are different frames'

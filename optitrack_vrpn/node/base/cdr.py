@@ -144,12 +144,26 @@ def tf_message(pieces: Sequence[bytes]) -> bytes:
 
 def status_message(
     name: str, level: int, text: str, values: Mapping[str, str], hardware_id: str,
+    padding: bytes = b'\0',
 ) -> bytes:
-    """Serialise a diagnostic_msgs/DiagnosticStatus with these fields."""
-    head = _names((name, text, hardware_id), 1, end=4)
+    """Serialise a diagnostic_msgs/DiagnosticStatus with these fields; see ``check_status``."""
+    head = _names((name, text, hardware_id), 1, padding, 4)
     pairs = [word for pair in values.items() for word in pair]
     return b''.join((ENCAPSULATION, bytes((level,)), head, _PACK_COUNT(len(values)),
-                     _names(pairs, 0, end=1)))
+                     _names(pairs, 0, padding, 1)))
+
+
+def check_status(status: Any) -> None:
+    """
+    Verify what ``status_message`` writes.
+
+    :param status: a diagnostic_msgs/DiagnosticStatus.
+    :raises UnsupportedCdr: if rclpy serialises it differently.
+    """
+    values = {pair.key: pair.value for pair in status.values}
+    _check(status, *(status_message(
+        status.name, status.level[0], status.message, values, status.hardware_id, padding)
+        for padding in _PADDINGS))
 
 
 # -- layout of a message -------------------------------------------------------------------------

@@ -123,6 +123,7 @@ class ForeignParents:
             return
         self._own = own()
         if not self._own:
+            self._before = {}
             return
         from tf2_msgs.msg import TFMessage    # with numpy, which the start does not wait for
         self._until_ns = now_ns + TF_NS
