@@ -68,7 +68,8 @@ ROWS = (
     ('core/worker_io.py', 'return self._failed(error)', 'self._failed(error)', WORKER),
     # One that fails in each turn neither hurries nor keeps items waiting; others get their share.
     ('core/worker_io.py', '            return self._failed(error)\n        return True',
-     '            self.wake()\n            return self._failed(error)\n        return True', WORKER),
+     '            self.wake()\n            return self._failed(error)\n        return True',
+     WORKER),
     ('core/worker_io.py', 'min(took_s, self._period_s) / 2', '0.0005', WORKER),
     # Calls do not wait for the items; nobody waits for a call to a thread that has ended.
     ('core/worker_io.py', 'self._serve_calls()\n        if (not', 'if (not', WORKER),

@@ -8,11 +8,11 @@ waits as long as the one before. The minimum wait over a period distinguishes th
 Jacobson, "Controlling Queue Delay", ACM Queue 10(5), 2012: CoDel). While a queue stands, frames
 are left out until the others are fresh.
 
-Outputs are left out before frames, and while the queue is still short: once every pose of the last
-``HICCUP_NS``, and at least ``LATE_WAITS`` of them, has waited longer than ``PROMPT_NS``, only every
-second pose of a body has all outputs, and at last every ``MOST_EVERY``-th; the others, and their
-transforms, are published alone, and no motion is estimated from them. The number halves after a
-while without a queue. Each attempt that fails doubles that while.
+Outputs are left out before frames, and while the queue is still short: once every pose of the
+last ``HICCUP_NS``, and at least ``LATE_WAITS`` of them, has waited longer than ``PROMPT_NS``, only
+every second pose of a body has all outputs, and at last every ``MOST_EVERY``-th; the others, and
+their transforms, are published alone, and no motion is estimated from them. The number halves
+after a while without a queue. Each attempt that fails doubles that while.
 """
 
 from typing import Final
