@@ -3,6 +3,8 @@
 """The transport that auto chooses, and what it remembers of requests that were not answered."""
 
 import contextlib
+import errno
+import os
 import select
 import socket
 import subprocess
@@ -10,8 +12,10 @@ import threading
 import time
 from types import SimpleNamespace
 
+from optitrack_vrpn.core.errors import TransportError
 from optitrack_vrpn.core.severity import WARN
 from optitrack_vrpn.drivers.link import LinkState
+from optitrack_vrpn.drivers.sockets_io import listening_socket, program_on_udp_port
 from optitrack_vrpn.drivers.vrpn.request_memory_io import remembered_request, RequestMemory
 from optitrack_vrpn.drivers.vrpn.transport import (
     choose_transport, closes_input, HostFacts, remember, Remembered, Request, Seen)
@@ -180,6 +184,33 @@ def remembered(port=0):
     return RequestMemory('127.0.0.1', '127.0.0.1', port).read()[0]
 
 
+def test_a_socket_that_cannot_listen_is_closed_with_an_error(monkeypatch):
+    seen = []
+
+    def listen(sock, _):
+        seen.append(sock)
+        raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
+    monkeypatch.setattr(socket.socket, 'listen', listen, raising=False)
+    with pytest.raises(TransportError, match='cannot listen on 127.0.0.1'):
+        listening_socket('127.0.0.1')
+    (sock,) = seen
+    assert sock.fileno() == -1
+
+
+def test_a_process_that_ends_while_the_owner_of_a_port_is_searched_is_no_fault(
+        monkeypatch, tmp_path):
+    write(tmp_path, 'net/udp', 'header\n 0: 00000000:05E7 0 0 0 0 0 0 0 4711\n')
+    write(tmp_path, '17/comm', 'other\n')
+    write(tmp_path, '17/fd/.keep')
+    os.symlink('socket:[4711]', tmp_path / '17' / 'fd' / '3')
+    assert program_on_udp_port(1511, str(tmp_path)) == 'other (process 17)'
+
+    def glob(self, pattern):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), f'{self}/18/fd')
+    monkeypatch.setattr(type(tmp_path), 'glob', glob)
+    assert program_on_udp_port(1511, str(tmp_path)) == ''
+
+
 def test_a_server_that_does_not_connect_back_is_asked_in_one_attempt_only():
     quick = link(connect_back_s=QUICK_S)
     with FakeServer(stream, connect_back=False) as server:
@@ -231,9 +262,10 @@ def test_a_lost_request_is_repeated_within_its_attempt():
 
 def test_a_client_that_ends_before_the_answer_leaves_its_request():
     with FakeServer(stream, accept=False, connect_back=False) as server:
-        with client(server.port):
+        with client(server.port) as (stopped, _):
             wait_until(lambda: server.requests)
     assert remembered(server.port) is Request.PENDING
+    assert not stopped.status().attempts    # it had no outcome
     assert remembered(server.port + 1) is Request.NONE
 
 

@@ -69,9 +69,7 @@ def listening_socket(local: str) -> socket.socket:
 
     :raises TransportError: if the address is not available.
     """
-    sock = _bound_socket(local, socket.SOCK_STREAM, socket.SO_REUSEADDR, 1)
-    sock.listen(4)
-    return sock
+    return _bound_socket(local, socket.SOCK_STREAM, socket.SO_REUSEADDR, 1)
 
 
 def _bound_socket(local: str, kind: int, option: int, value: int) -> socket.socket:
@@ -80,6 +78,8 @@ def _bound_socket(local: str, kind: int, option: int, value: int) -> socket.sock
         sock.setblocking(False)
         sock.setsockopt(socket.SOL_SOCKET, option, value)
         sock.bind((local, 0))
+        if kind == socket.SOCK_STREAM:
+            sock.listen(4)
     except OSError as error:
         sock.close()
         hint = ('check whether the address of the network interface has changed'
@@ -197,11 +197,12 @@ def program_on_udp_port(port: int, proc: str = '/proc') -> str:
                     (Path(proc, 'net', table)).read_text().splitlines()[1:]]
             inodes |= {f'socket:[{row[9]}]' for row in rows
                        if int(row[1].rpartition(':')[2], 16) == port}
-    for link in Path(proc).glob('[0-9]*/fd/*') if inodes else ():
-        with contextlib.suppress(OSError):    # it has ended, or it is another user's
-            if os.readlink(link) in inodes:
-                name = (link.parents[1] / 'comm').read_text(errors='replace').strip()
-                return f'{name} (process {link.parents[1].name})'
+    with contextlib.suppress(OSError):    # of the search: a process ends meanwhile
+        for link in Path(proc).glob('[0-9]*/fd/*') if inodes else ():
+            with contextlib.suppress(OSError):    # it has ended, or it is another user's
+                if os.readlink(link) in inodes:
+                    name = (link.parents[1] / 'comm').read_text(errors='replace').strip()
+                    return f'{name} (process {link.parents[1].name})'
     return ''
 
 

@@ -139,18 +139,18 @@ class VrpnClient(ReconnectingClient):
     def _attempting(self, way: str) -> Iterator[None]:
         """Note the outcome of an attempt."""
         began_ns = self._clock.now_ns()
-        outcome, text = Outcome.OPEN, ''
+
+        def note(outcome: Outcome, text: str = '') -> None:
+            self._attempts[way] = Attempt(
+                outcome, text, (self._clock.now_ns() - began_ns) / NS_PER_S)
         try:
             yield
         except OSError as error:
-            outcome = (
-                Outcome.REFUSED if isinstance(error, ServerAbsentError) else
-                Outcome.SILENT if isinstance(error, NoAnswerError) else Outcome.FAILED)
-            text = str(error)
+            note(Outcome.REFUSED if isinstance(error, ServerAbsentError) else
+                 Outcome.SILENT if isinstance(error, NoAnswerError) else Outcome.FAILED,
+                 str(error))
             raise
-        finally:
-            self._attempts[way] = Attempt(
-                outcome, text, (self._clock.now_ns() - began_ns) / NS_PER_S)
+        note(Outcome.OPEN)    # not after another exception, as that of a stop
 
     def _choose(self) -> TransportChoice:
         """Choose the transport; a request whose result is awaited is not repeated."""
