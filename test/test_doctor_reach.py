@@ -101,13 +101,15 @@ def test_two_nodes_of_one_server_with_different_ports_are_checked_by_the_first()
 @pytest.mark.parametrize(('axes', 'up_axis', 'stated', 'level', 'said'), [
     ('enu', 'z', 'y', ERROR, 'rotated by 90 degrees'),
     ('enu', 'y', 'z', ERROR, 'rotated by 90 degrees'), ('enu', 'y', 'y', INFO, ''),
+    ('enu', 'z', 'x', ERROR, 'x is up'),
     ('enu', 'y', '', INFO, ''), ('enu', 'z', 'z', INFO, ''),
     ('raw', 'y', 'y', WARN, 'z for up'), ('raw', 'y', 'z', INFO, ''),
     ('raw', 'z', 'z', INFO, '')])
 def test_the_up_axis_that_motive_states_is_compared(axes, up_axis, stated, level, said):
     facts = looked(running(axes=axes, up_axis=up_axis))
     facts.stated_up = stated
-    judged(result('settings', facts), level, said)
+    judged(result('settings', facts), level, said, advice=(
+        ['set Up Axis in its streaming settings to Z'] if stated == 'x' else []))
 
 
 @pytest.mark.parametrize(('mode', 'base', 'ahead_s', 'level', 'said'), [

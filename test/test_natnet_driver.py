@@ -3,17 +3,20 @@
 """A NatNet conversation without sockets: requests, answers, numbers, times."""
 
 import collections
+from contextlib import suppress
 import struct
 
 from natnet_kit import MOTIVE, Talk
 from optitrack_vrpn.core.errors import LocalProtocolError
+from optitrack_vrpn.drivers.driver import ServerFacts
 from optitrack_vrpn.drivers.frames import Frame, RoundTrip
 from optitrack_vrpn.drivers.natnet import codec
 from optitrack_vrpn.drivers.natnet.commands import Commands
 from optitrack_vrpn.drivers.natnet.definitions import encode_definitions
 from optitrack_vrpn.drivers.natnet.frames import encode_frame
 from optitrack_vrpn.drivers.natnet.messages import (
-    Definitions, FRAME_BITSTREAM_CHANGED, MessageId, NatNetFrame)
+    BODY, BodyDefinition, Definitions, FRAME_BITSTREAM_CHANGED, MessageId, NatNetBody, NatNetFrame,
+    NatNetSkeleton, SkeletonDefinition)
 import pytest
 
 S = 1_000_000_000
@@ -162,6 +165,83 @@ def test_commands_beyond_the_limit_are_refused():
     with pytest.raises(LocalProtocolError, match='was not sent'):
         for _ in range(1_000):
             waiting.request('StartRecording')
+
+
+def test_commands_that_wait_do_not_end_the_conversation_when_the_driver_asks_something():
+    talk = Talk()
+    talk.due(0)
+    talk.receive(codec.encode_response('Bitstream,4.1'), 0)
+    with suppress(LocalProtocolError):
+        while True:
+            talk.driver.request('StartRecording')
+    talk.receive(frame(1, params=FRAME_BITSTREAM_CHANGED), 0)
+    assert MessageId.CONNECT in kinds(talk.due(2 * S))    # silent: it asks again
+    assert not talk.ended
+
+
+def bodies(number, *ids):
+    return encode_frame(NatNetFrame(
+        number, [NatNetBody(each, *(0.0,) * 6, 1.0, 0.0, 1) for each in ids], [], 0.0, 0, 0, 0.0,
+        number, number, number, 0, 0, 0), (4, 1))
+
+
+def test_ids_without_a_name_are_those_of_the_last_frame():
+    talk, now, number = Talk(), S, 0
+
+    def frames(*ids, described):
+        """Let frames arrive for 4 s, with an answer to each request for definitions."""
+        nonlocal now, number
+        stated, seen = Definitions(tuple(
+            BodyDefinition(f'body {each}', each) for each in described)), []
+        for _ in range(200):
+            now, number = now + S // 50, number + 1
+            talk.receive(bodies(number, *ids), now)
+            if MessageId.REQUEST_MODEL_DEFINITIONS in kinds(talk.due(now)):
+                talk.receive(encode_definitions(stated, (4, 1)), now + 1)
+            seen.append(set(talk.driver.known.unnamed))
+        return seen
+    assert frames(1, described=[1])[-1] == set()
+    begun = frames(1, 2, described=[1])
+    assert begun[-1] == {2}
+    # It does not end by definitions that repeat the same.
+    assert frames(1, 2, described=[1]) == [{2}] * 200
+    assert frames(1, described=[1])[-1] == set()
+    assert frames(1, 3, 4, described=[1])[-1] == {3, 4}
+    assert frames(1, 3, 4, described=[1, 3])[-1] == {4}
+    assert frames(1, 3, 4, described=[1, 3, 4])[-1] == set()
+
+
+def test_a_skeleton_that_is_not_sent_any_more_is_not_said_to_be_local():
+    talk = Talk(wanted=frozenset({'skeletons'}))
+    offset = (0.25, 0.5, 0.0)
+    bones = tuple(BodyDefinition(f'b{i}', i + 1, i, offset) for i in range(4))
+    definitions = encode_definitions(
+        Definitions((), (), (SkeletonDefinition('Bob', 3, bones),)), (4, 1))
+    rows = b''.join(BODY.pack(3 << 16 | i + 1, *offset, *(0.0,) * 3, 1.0, 0.0, 1)
+                    for i in range(4))
+    said = []
+    for number in range(1, 200):
+        now = S + number * S // 50
+        talk.receive(encode_frame(NatNetFrame(
+            number, [], [], 0.0, 0, 0, 0.0, number, number, number, 0, 0, 0,
+            skeletons=(NatNetSkeleton(3, rows),) if number < 100 else ()), (4, 1)), now)
+        if MessageId.REQUEST_MODEL_DEFINITIONS in kinds(talk.due(now)):
+            talk.receive(definitions, now + 1)
+        said.append(talk.driver.known.local_bones)
+    assert (said[98], said[99], said[-1]) == ('Bob', '', '')
+
+
+def test_the_version_is_known_when_frames_are_said_not_to_be_decodable():
+    class Watched(ServerFacts):
+
+        def __setattr__(self, name, value):
+            assert name != 'undecodable' or not value or self.version
+            super().__setattr__(name, value)
+    talk = Talk()
+    talk.driver.known = Watched()
+    for number in range(50):
+        talk.receive(frame(number, (3, 0)), S)
+    assert talk.driver.known.undecodable
 
 
 @pytest.mark.parametrize('transport', ['multicast', 'unicast'])

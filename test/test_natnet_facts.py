@@ -6,19 +6,21 @@ import random
 import struct
 
 from conftest import lacking_in_lines
+from natnet_kit import Talk
 from optitrack_vrpn.core.repetition import Repetition
 from optitrack_vrpn.core.severity import ERROR, INFO
 from optitrack_vrpn.drivers.driver import LinkStatus
 from optitrack_vrpn.drivers.frames import RoundTrip
 from optitrack_vrpn.drivers.natnet.facts import ServerWatch
+from optitrack_vrpn.drivers.natnet.frames import encode_frame
 from optitrack_vrpn.drivers.natnet.messages import (
-    BodyDefinition, CERTAIN, Definitions, NatNetFrame, Response, ServerInfo, Unanswered,
-    Unrecognized)
+    BodyDefinition, CERTAIN, Definitions, FRAME_EDIT_MODE, NatNetFrame, Response, ServerInfo,
+    Unanswered, Unrecognized)
 from optitrack_vrpn.drivers.natnet.reports import name_table, Translator
 from optitrack_vrpn.drivers.natnet.settings import NatNetConfig
 from optitrack_vrpn.telling.facts import StreamFacts
 from optitrack_vrpn.telling.log import problem_lines
-from optitrack_vrpn.telling.rules import of_log
+from optitrack_vrpn.telling.rules import BY_CODE, of_log
 import pytest
 
 S = 1_000_000_000
@@ -74,6 +76,7 @@ def found(watch, up_axis='y'):
 @pytest.mark.parametrize('event, severity, words', [
     (answer('UpAxis', 1), None, ''),
     (answer('UpAxis', 2), ERROR, 'set up_axis: z'),
+    (answer('UpAxis', 0), ERROR, 'set Up Axis in its streaming settings to Y'),
     (answer('UpAxis', 7), None, ''),
     (answer('UnitsToMillimeters', 1000.0), None, ''),
     (answer('UnitsToMillimeters', 1.0), ERROR, 'metre'),
@@ -113,8 +116,8 @@ def test_results_of_recording_commands_are_reported(event, severity, words):
 
 
 @pytest.mark.parametrize('taken, stated, said', [
-    ('z', 1, 'set up_axis: y'), ('y', 1, ''), ('', 1, ''), ('raw', 1, 'z for up'),
-    ('raw', 2, '')])
+    ('z', 1, 'set up_axis: y'), ('z', 0, 'settings to Z'), ('y', 1, ''), ('', 1, ''),
+    ('', 0, ''), ('raw', 1, 'z for up'), ('raw', 2, '')])
 def test_the_stated_up_axis_is_compared_with_the_parameter(taken, stated, said):
     watch = ServerWatch()
     for _ in range(2):
@@ -141,14 +144,26 @@ def test_frames_that_cannot_be_decoded_name_the_version_that_can():
     assert f'natnet.bitstream: "{CERTAIN[0]}.{CERTAIN[1]}"' in fault.remedy
 
 
-@pytest.mark.parametrize('played', ['withheld', 'published'])
-def test_a_take_that_is_played_is_reported_at_its_beginning_and_end(played):
-    watch, repetition, texts = ServerWatch(), Repetition(), []
-    for second, known in enumerate(('', '', played, played, '')):
-        watch.known.played = known
-        texts += [line.text for line in problem_lines(repetition, found(watch), second * S)]
+@pytest.mark.parametrize('playback, played', [(False, 'withheld'), (True, 'published')])
+def test_a_take_that_is_played_is_reported_at_its_beginning_and_end(playback, played):
+    """A conversation that begins while it is played, or with live poses, is neither."""
+    repetition, texts, second = Repetition(), [], 0
+
+    def look(talk):
+        nonlocal second
+        second += 1
+        texts.extend(line.text for line in problem_lines(
+            repetition, found(talk.driver), second * S))
+    for conversation in ((0, 0, 1, 1), (1, 1), (1, 0, 0), (0, 0)):
+        talk = Talk(playback=playback)
+        look(talk)
+        for number, edit in enumerate(conversation, 1):
+            talk.receive(encode_frame(frame(
+                number, 1, number, FRAME_EDIT_MODE * edit), (4, 1)), number * S)
+            look(talk)
     assert ['plays a take' in text for text in texts] == [True, False]
-    assert f'are {played}' in texts[0] and 'live poses again' in texts[1]
+    assert f'are {played}' in texts[0] and texts[1] == 'Motive sends live poses again'
+    assert not BY_CODE['live'].check and not BY_CODE['live'].entry
 
 
 @pytest.mark.parametrize('config, multicast, said', [
@@ -184,8 +199,20 @@ def test_a_server_without_bodies_and_ids_without_a_name_are_reported_once():
     assert not lines(2)
     watch.unnamed([7])
     assert ["ids '7':" in line for line in lines(3)] == [True]
-    watch.definitions(Definitions(()))
+    watch.unnamed([])
     assert [one.code for one in found(watch)] == ['no rigid body']
+
+
+@pytest.mark.parametrize('count, types, said', [
+    (1, (), '1 model definition with a type or layout that is not known is left out'),
+    (3, (7, 9), '3 model definitions with a type or layout that is not known are left out '
+     '(unknown types: 7, 9)'),
+    (20, tuple(range(10, 30)), '15, 16, 17, 18, 19, ...)')])
+def test_definitions_that_cannot_be_read_are_counted_with_their_types(count, types, said):
+    watch = ServerWatch()
+    watch.known.unread, watch.known.unread_types = count, types
+    (one,) = found(watch)
+    assert one.text.endswith(said)
 
 
 @pytest.mark.parametrize('definitions, names, ids, shared_names', [

@@ -406,6 +406,18 @@ def test_hostile_texts_are_one_bounded_clean_line_each_and_bounded_in_number():
         assert '\\x1b[2Jgone\\r\\nFATAL' in line.text
 
 
+def test_a_text_of_the_server_that_comes_again_is_written_again():
+    """Once as long as it is repeated, and again after a pause, which is less than a minute."""
+    pipeline, written = make_pipeline(), []
+    log = ProblemLog(pipeline)
+    for second in range(100):
+        if second < 15 or second == 45:
+            pipeline.process([ServerText('wand', ERROR, 'the camera failed')], second * S, HOST)
+        pipeline.tick(second * S)
+        written += [second for line in log.look(second * S) if 'the camera failed' in line.text]
+    assert written == [0, 45]
+
+
 def test_texts_of_the_server_are_limited_in_the_log():
     pipeline = make_pipeline()
     log = ProblemLog(pipeline)

@@ -2,21 +2,25 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Frames of VRPN, the table of protocols, and a third protocol that is added from outside."""
 
+from contextlib import contextmanager
 import json
 import os
 from pathlib import Path
 import random
 import re
 
-from optitrack_vrpn.core.severity import WARN
-from optitrack_vrpn.drivers.choice import SourceChoice
+from optitrack_vrpn.core.severity import INFO, WARN
+from optitrack_vrpn.drivers.automatic_io import AutomaticSource
+from optitrack_vrpn.drivers.choice import Patience, SourceChoice
+from optitrack_vrpn.drivers.driver import LinkStatus, ServerFacts
 from optitrack_vrpn.drivers.frames import Body, Body as PoseReport, Frame, Motion, ServerText
-from optitrack_vrpn.drivers.link import LinkState
+from optitrack_vrpn.drivers.link import link_event, LinkState
 from optitrack_vrpn.drivers.table import SOURCES
 from optitrack_vrpn.drivers.vrpn.codec import PongReport, TextReport
 from optitrack_vrpn.drivers.vrpn.frames import to_frames
 import pytest
 from tool_kit import run_tool, start_tool
+from transport_kit import Recorder
 
 S = 10**9
 UPRIGHT = (0.0, 0.0, 0.0, 1.0)
@@ -87,6 +91,64 @@ def test_at_random_the_first_protocol_that_delivers_is_used_until_its_stream_has
         assert choice.chosen == (name if begins else before)
         if choice.chosen == name:
             silent_ns = None if state is LinkState.STREAMING else silent_ns or now
+
+
+class Waiting:
+    """A client that reports one state."""
+
+    def __init__(self, gate, change, status):
+        self.gate, self.change, self.status = gate, change, lambda: status
+
+    def start(self):
+        self.gate.link_changed(self.change)
+
+    def stop(self):
+        """Do nothing."""
+
+
+@contextmanager
+def choosing(natnet, natnet_status, vrpn, vrpn_status):
+    """Choose among two clients; gives the source and its sink after both have started."""
+    sink, changes = Recorder(), {'natnet': (natnet, natnet_status), 'vrpn': (vrpn, vrpn_status)}
+    source = AutomaticSource(
+        ('natnet', 'vrpn'), lambda protocol, gate, answered: Waiting(gate, *changes[protocol]),
+        sink, Patience(1, 1000 * S))
+    source.start()
+    try:
+        sink.wait(lambda: any(vrpn.text in change.text for change in sink.changes))
+        yield source, sink
+    finally:
+        source.stop()
+
+
+def status(**changes):
+    return LinkStatus(LinkState.CONNECTING, '', **changes)
+
+
+@pytest.mark.parametrize('state, known, why', [
+    (LinkState.SILENT, ServerFacts(undecodable='too short', version='4.9'),
+     'frames cannot be decoded as NatNet 4.9: too short'),
+    (LinkState.SILENT, ServerFacts(unconfirmed_s=1.5), 'their names are not confirmed'),
+    (LinkState.SILENT, ServerFacts(unconfirmed_s=0.5), 'does not: no pose yet'),
+    # What a server was found to do before is no reason when it does not answer.
+    (LinkState.LOST, ServerFacts(undecodable='too short'), 'does not: no pose yet')])
+def test_why_another_protocol_is_used_is_the_reason_that_is_known(state, known, why):
+    with choosing(link_event(WARN, 'no pose yet', state), status(known=known),
+                  link_event(INFO, 'poses', LinkState.STREAMING), status()) as (_, sink):
+        sink.wait(lambda: any(why in change.text for change in sink.changes
+                              if change.text.startswith('VRPN is used')))
+
+
+def test_a_host_that_any_protocol_refused_is_known_before_one_is_chosen():
+    refused = {'192.0.2.7': 'a TCP connection'}
+    with choosing(
+            link_event(WARN, 'no answer', LinkState.LOST),
+            status(server='natnet', unexpected_peers=1, refused={'192.0.2.8': 'a datagram'}),
+            link_event(WARN, 'no connection', LinkState.LOST),
+            status(server='vrpn', unexpected_peers=2, refused=refused)) as (source, _):
+        found = source.status()
+    assert found.server == 'natnet' and found.unexpected_peers == 3
+    assert found.refused == {'192.0.2.8': 'a datagram', **refused}
 
 
 @pytest.fixture

@@ -16,10 +16,11 @@ from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.drivers.choice import Patience, SourceChoice
 from optitrack_vrpn.drivers.client_io import report_change
 from optitrack_vrpn.drivers.config import ClientConfig
-from optitrack_vrpn.drivers.driver import LinkStatus, Sink, Source, tap_of
+from optitrack_vrpn.drivers.driver import LinkStatus, ServerFacts, Sink, Source, tap_of
 from optitrack_vrpn.drivers.frames import Item, RoundTrip
 from optitrack_vrpn.drivers.link import link_event, LinkState
-from optitrack_vrpn.drivers.link_rules import CHOICE, ChoiceFacts, first
+from optitrack_vrpn.drivers.link_rules import (
+    CHOICE, ChoiceFacts, first, UNCONFIRMED, UNCONFIRMED_S, UNDECODABLE)
 from optitrack_vrpn.drivers.table import (
     AUTO, make_source, protocols_of, RecordingSource, SourceOptions, SOURCES, title)
 from optitrack_vrpn.stream.clock.hostclock_io import HostClock
@@ -112,10 +113,22 @@ class AutomaticSource:
             thread.join()
 
     def status(self) -> LinkStatus:
-        """Return the status of the chosen connection; before a choice, that of the best one."""
-        gate = self._gates.get(self._choice.chosen or self._of[0])
-        return gate.source.status() if gate is not None and gate.source is not None else (
-            LinkStatus(LinkState.STOPPED, 'not started'))
+        """
+        Return the status of the chosen connection.
+
+        Before a choice, it is that of the best one with the hosts that any of them refused.
+        """
+        chosen = self._choice.chosen
+        with self._lock:
+            gates = dict(self._gates)
+        states = {name: gate.source.status() for name, gate in gates.items()
+                  if gate.source is not None and chosen in ('', name)}
+        status = states.get(chosen or self._of[0])
+        if status is None:
+            return LinkStatus(LinkState.STOPPED, 'not started')
+        return status if chosen else replace(
+            status, unexpected_peers=sum(one.unexpected_peers for one in states.values()),
+            refused={peer: what for one in states.values() for peer, what in one.refused.items()})
 
     def record(self, take: str) -> None:
         """Start a recording at the sender if the protocol can."""
@@ -190,6 +203,8 @@ class AutomaticSource:
         chosen, best = gate.protocol, self._of[0]
         other = self._gates.get(best)
         why = other.last.text if other is not None and other.last is not None else 'not started'
+        if chosen != best and other is not None and other.source is not None and self._answered():
+            why = _why_without_poses(other.source.status().known, why)
         self._say(ChoiceFacts(title(chosen), title(best), SOURCES[best].merit, why))
         # The sink has not received the link state of this connection yet.
         report_change(self.sink, link_event(
@@ -257,6 +272,18 @@ class AutomaticSource:
         state = used.last.data if used is not None and used.last is not None else (
             LinkState.CONNECTING)
         report_change(self.sink, link_event(severity, text, _shown(state)))
+
+
+def _why_without_poses(known: ServerFacts, reason: str) -> str:
+    """
+    Return why a connection has no pose.
+
+    :param known: what is known of its server.
+    :param reason: the reason of its state, which is used if nothing more is known.
+    """
+    if known.undecodable:
+        return UNDECODABLE.format(version=known.version, undecodable=known.undecodable)
+    return UNCONFIRMED if known.unconfirmed_s >= UNCONFIRMED_S else reason
 
 
 def _shown(state: LinkState) -> LinkState:

@@ -104,12 +104,13 @@ class ServerFacts:
     :ivar unit_mm: its unit of length (mm).
     :ivar played: how poses of a take that it plays are treated: 'withheld' or 'published'; '' if
         it does not play one.
+    :ivar live_again: whether its poses are live after a take that it played.
     :ivar bodies: names of what it describes, without those that cannot be distinguished.
     :ivar no_body: whether it describes no body at all.
     :ivar shared_ids: names of bodies by the id that they share.
     :ivar shared_names: names that several bodies share.
     :ivar unread: number of descriptions that cannot be read; ``unread_types`` unknown ones.
-    :ivar unnamed: ids in frames that no description contains.
+    :ivar unnamed: ids in the last frames that no description contains.
     :ivar unconfirmed_s: for how long poses have been withheld because their names are not
         confirmed (s).
     :ivar local_bones: a skeleton whose bones seem to be relative to their parents; '' for none.
@@ -130,6 +131,7 @@ class ServerFacts:
     round_trip_s: float = math.nan
     unit_mm: float = 1000.0
     played: str = ''
+    live_again: bool = False
     bodies: tuple[str, ...] = ()
     no_body: bool = False
     shared_ids: Mapping[int, tuple[str, ...]] = field(default_factory=dict)

@@ -16,6 +16,14 @@ from optitrack_vrpn.core.severity import ERROR, INFO, WARN
 
 F = TypeVar('F')
 
+#: Why NatNet has no usable frame.
+UNDECODABLE: Final = 'frames cannot be decoded as NatNet {version}: {undecodable}'
+UNCONFIRMED: Final = (
+    'Motive has not described its present list of bodies: poses are withheld because their names '
+    'are not confirmed')
+#: For how long (s) names may be unconfirmed; chosen: requests are answered within milliseconds.
+UNCONFIRMED_S: Final = 1.0
+
 
 class SilenceFacts(NamedTuple):
     """

@@ -56,20 +56,26 @@ class ServerTexts:
     def __init__(self) -> None:
         self.left_out = 0
         self.too_many = False
-        self._present: dict[tuple[str, str], Severity] = {}
-        self._before: dict[tuple[str, str], Severity] = {}
+        self._present: dict[tuple[str, str], tuple[Severity, int]] = {}
+        self._before: dict[tuple[str, str], tuple[Severity, int]] = {}
         self._left_out_before = self._from_ns = 0
 
     @property
-    def last(self) -> dict[tuple[str, str], Severity]:
-        """Return the severity of each different text, by subject and text."""
+    def last(self) -> dict[tuple[str, str], tuple[Severity, int]]:
+        """
+        Return the different texts.
+
+        :returns: by subject and text the severity, and since when it has been repeated: the begin
+            of the period (ns) in which it came without having been kept.
+        """
         return {**self._before, **self._present}
 
     def add(self, text: ServerText) -> None:
         """Process a text."""
         content = text.subject, text.text
         if content in self._present or len(self._present) < MOST_TEXTS:
-            self._present[content] = text.severity
+            _, since_ns = self.last.get(content, (text.severity, self._from_ns))
+            self._present[content] = text.severity, since_ns
         else:
             self.left_out += 1
             self.too_many = True

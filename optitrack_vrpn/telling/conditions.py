@@ -13,7 +13,7 @@ import math
 
 from optitrack_vrpn.core.checks import listed
 from optitrack_vrpn.core.findings import Case, case, Span
-from optitrack_vrpn.core.names import printable
+from optitrack_vrpn.core.names import counted, printable
 from optitrack_vrpn.core.severity import Severity
 from optitrack_vrpn.core.stats import Intervals
 from optitrack_vrpn.drivers.driver import ServerFacts
@@ -116,6 +116,15 @@ def of_names(names: Callable[[ServerFacts], Iterable[str]]) -> Condition:
     return when
 
 
+def unread_models(facts: StreamFacts) -> tuple[Case, ...]:
+    """Find definitions that cannot be read, with their unknown types, ten at most."""
+    count, types = facts.link.known.unread, facts.link.known.unread_types
+    shown = ', '.join(map(str, types[:10])) + (', ...' if len(types) > 10 else '')
+    return case(count, unread=counted(count, 'model definition'),
+                are='is' if count == 1 else 'are',
+                unread_types=f' (unknown types: {shown})' if types else '')
+
+
 def shared_ids(facts: StreamFacts) -> Iterator[Case]:
     """Find ids that several bodies share."""
     for number, names in facts.link.known.shared_ids.items():
@@ -128,20 +137,32 @@ def contradicted(facts: StreamFacts) -> Iterator[Case]:
         yield from case(True, subject=name, wanted=wanted, stated=stated)
 
 
+def contradicts(stated: str, up_axis: object) -> bool:
+    """Return whether the up axis that a server states is not that of the setting up_axis."""
+    return bool(stated) and up_axis in ('y', 'z') and stated != up_axis
+
+
+def axis_remedy(stated: str, up_axis: object) -> str:
+    """Return what to do about a wrong up axis: up_axis has no value for x."""
+    return f'set up_axis: {stated}' if stated in ('y', 'z') else (
+        f'set Up Axis in its streaming settings to {str(up_axis).upper()}')
+
+
 def wrong_up(facts: StreamFacts) -> tuple[Case, ...]:
     """Find an up axis of the settings that is not that of the server."""
     stated, up_axis = facts.link.known.up_axis, facts.up_axis
-    return case({stated, up_axis} == {'y', 'z'}, stated=stated, up_axis=up_axis,
-                node='this node')
+    return case(contradicts(stated, up_axis), stated=stated, up_axis=up_axis, node='this node',
+                axis_remedy=axis_remedy(stated, up_axis))
 
 
 def texts(*severities: Severity) -> Condition:
     """Find the last texts of the server of some severities."""
     def when(facts: StreamFacts) -> Iterator[Case]:
-        for (subject, text), stated in facts.texts.last.items():
+        for (subject, text), (stated, since_ns) in facts.texts.last.items():
             if stated in severities:
                 of, said = printable(subject), printable(text, 300)
-                yield from case(True, subject=f'{of}: {said}', of=of, said=said)
+                # A text that comes again later is another case, which a log writes again.
+                yield from case(True, subject=f'{since_ns} {of}: {said}', of=of, said=said)
     return when
 
 

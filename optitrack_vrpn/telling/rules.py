@@ -17,6 +17,8 @@ from typing import Final
 from optitrack_vrpn.core.checks import listed
 from optitrack_vrpn.core.findings import Case, case, find, Finding, Rule
 from optitrack_vrpn.core.severity import ERROR, INFO, WARN
+from optitrack_vrpn.drivers.link_rules import UNCONFIRMED, UNCONFIRMED_S, UNDECODABLE
+from optitrack_vrpn.drivers.natnet.messages import CERTAIN
 from optitrack_vrpn.stream.bodies.states import State
 from optitrack_vrpn.stream.load_shedding import PATIENCE_NS, PROMPT_NS, STANDING_NS
 from optitrack_vrpn.stream.reports import MOST_TEXTS, TEXTS_NS
@@ -25,9 +27,11 @@ from optitrack_vrpn.telling.conditions import (
     in_one_place, in_state, lacked, lacking, late_times, longer_delays, lost, of_names,
     other_parents, out_of_a_buffer, paused, percent, quiet, refused, repeated_times, restarted,
     same_name, senders_clock, sent_twice, server, shared_ids, sharing, silent, slow_body,
-    standstill, texts, two_parents, uneven, was, wrong_up)
+    standstill, texts, two_parents, uneven, unread_models, was, wrong_up)
 from optitrack_vrpn.telling.facts import ENOUGH_POSES, StreamFacts
 
+#: The newest version of NatNet whose sections are all known.
+_NEWEST_CERTAIN: Final = '.'.join(map(str, CERTAIN))
 #: Rate of usual displays (Hz), with the error of a rate that is measured over a second.
 _DISPLAY_HZ = (58.5, 61.5)
 
@@ -100,8 +104,7 @@ RULES: Final[tuple[Rule[StreamFacts], ...]] = (
          'logged', 'which program is the server?', log=True,
          end='the server sends few texts again; {left_out} were not logged'),
     Rule('wrong up axis', ERROR, wrong_up, 'Motive states that {stated} is up, but {node} has '
-         'up_axis: {up_axis}: every pose is rotated by 90 degrees', 'set up_axis: {stated}',
-         log=True),
+         'up_axis: {up_axis}: every pose is rotated by 90 degrees', '{axis_remedy}', log=True),
     Rule('y up', WARN, lambda facts: case(
         facts.up_axis == 'raw' and facts.link.known.up_axis == 'y', node='this node'),
          'Motive states that y is up, and {node} has axes: raw, so that readers that take z for '
@@ -113,23 +116,26 @@ RULES: Final[tuple[Rule[StreamFacts], ...]] = (
     Rule('played', WARN, server(lambda known: known.played, 'played'),
          'Motive plays a take (edit mode): its poses are not live and are {played}',
          'switch it to live mode; natnet.playback decides whether they are published',
-         check='data', log=True, end='Motive sends live poses again'),
+         check='data', log=True),
+    Rule('live', INFO, server(lambda known: known.live_again), 'Motive sends live poses again', '',
+         log=True),
     Rule('contradicted', WARN, contradicted, '{subject} is {wanted}, but Motive states {stated}',
          'if no frame arrives, remove this setting', check='data', log=True),
     Rule('undecodable', ERROR, server(
         lambda known: known.undecodable, 'undecodable', 'version'),
-         'frames cannot be decoded as NatNet {version}: {undecodable}',
-         'Motive is asked for its version again; of a newer one than 4.2, request an older '
-         'bitstream with unicast, natnet.bitstream: "4.2"', check='data', log=True),
+         UNDECODABLE,
+         'Motive is asked for its version again; if it sends a newer version than '
+         f'{_NEWEST_CERTAIN}, receive by unicast and set natnet.bitstream: "{_NEWEST_CERTAIN}"',
+         check='data', log=True),
     Rule('described', INFO, lambda facts: case(
         facts.link.known.bodies, subject=listed(facts.link.known.bodies, 5)),
          'Motive describes {subject}', '', log=True),
     Rule('no rigid body', ERROR, server(lambda known: known.no_body),
          'Motive describes no rigid body', 'switch Rigid Bodies on in its streaming settings, and '
          'create one', log=True),
-    Rule('unconfirmed', WARN, server(lambda known: known.unconfirmed_s >= 1.0, 'last_error'),
-         'Motive has not described its present list of bodies: poses are withheld because their '
-         'names are not confirmed', 'does the network drop large datagrams? Last malformed '
+    Rule('unconfirmed', WARN, server(
+        lambda known: known.unconfirmed_s >= UNCONFIRMED_S, 'last_error'),
+         UNCONFIRMED, 'does the network drop large datagrams? Last malformed '
          'datagram: {last_error}',
          check='data', log=True),
     Rule('unnamed', WARN, of_names(lambda known: map(str, sorted(known.unnamed))),
@@ -141,9 +147,8 @@ RULES: Final[tuple[Rule[StreamFacts], ...]] = (
     Rule('shared names', WARN, of_names(lambda known: known.shared_names),
          'several bodies are named {bodies}: none of them is published',
          'give each its own name in Motive', check='data', log=True),
-    Rule('unread models', WARN, server(lambda known: known.unread, 'unread', 'unread_types'),
-         '{unread} model definitions have a type or layout that is not known and are left out '
-         '(unknown types: {unread_types})', 'if a body is missing, report the version of Motive',
+    Rule('unread models', WARN, unread_models, '{unread} with a type or layout that is not known '
+         '{are} left out{unread_types}', 'if a body is missing, report the version of Motive',
          check='data', log=True),
     Rule('local bones', ERROR, of_names(
         lambda known: [known.local_bones] if known.local_bones else []),

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import dataclasses
 from typing import Final, Optional, Union
 
-from optitrack_vrpn.core.errors import RemoteProtocolError
+from optitrack_vrpn.core.errors import LocalProtocolError, RemoteProtocolError
 from optitrack_vrpn.core.severity import INFO, WARN
 from optitrack_vrpn.core.units import NS_PER_MS, NS_PER_S
 from optitrack_vrpn.drivers.driver import (
@@ -218,7 +218,15 @@ class NatNetDriver:
     def _ask_bitstream(self) -> None:
         if self.info is not None and self.info.version >= (4, 0) and (
                 _BITSTREAM not in self._commands):
-            self.request(_BITSTREAM)
+            self._question(_BITSTREAM)
+
+    def _question(self, command: str, first: bool = False) -> None:
+        """Queue a question of the driver, which is left out if too many commands wait."""
+        try:
+            self._commands.request(command, first)
+        except LocalProtocolError:
+            return    # the conversation goes on without the answer
+        self.next_due_ns = 0
 
     def end(self, now_ns: int) -> None:
         """Say goodbye; commands for recordings that still wait are sent once more."""
@@ -260,8 +268,9 @@ class NatNetDriver:
             if message_id == _FRAME:
                 self._failing += 1
                 if self._failing >= _FAILING:
-                    self.known.undecodable = self._last_error
+                    # First: another thread reads both as soon as there is a reason.
                     self.known.version = _written(self.version)
+                    self.known.undecodable = self._last_error
         if self.models.next_due_ns is not None:
             self.next_due_ns = self._find_next_due()
         return items
@@ -346,11 +355,11 @@ class NatNetDriver:
             self._ask_for_names(now_ns)
         if named is None:
             return None
-        if named.extras is not None:
-            self.known.local_bones = translator.looks_local
+        self.known.local_bones = translator.looks_local if named.extras is not None else ''
         edit_mode = frame.params & FRAME_EDIT_MODE
         if edit_mode != self._edit_mode:
             self._edit_mode = edit_mode
+            self.known.live_again = not edit_mode
             self.known.played = '' if not edit_mode else (
                 'published' if self._config.playback else 'withheld')
         return named
@@ -430,12 +439,14 @@ class NatNetDriver:
         self._release(now_ns, stable, until_ns)
         if new is not None:
             self._watch.definitions(new)
+        if self.known.unnamed:
+            self._watch.unnamed(self.models.undescribed)
         self.known.unconfirmed_s = self.models.unconfirmed_s(now_ns)
 
     def _answered(self, event: Union[Response, Unrecognized, Unanswered]) -> None:
         """Process the answer to a query or a command."""
         if self._watch.ask_again(event):
-            self._commands.request(event.command, first=True)
+            self._question(event.command, first=True)
         for found in self._watch.answer(event):
             self.actions.append(link_event(found.severity, found.text))
 
@@ -456,7 +467,7 @@ class NatNetDriver:
         self.models.ask(now_ns)
         self._ask_bitstream()
         for command in ServerWatch.QUESTIONS:
-            self._commands.request(command)
+            self._question(command)
         multicast = config.transport == 'multicast' or (
             config.transport == 'auto' and info.multicast is not False)
         # Before 3.0 a server does not state how it sends: both ways are possible.

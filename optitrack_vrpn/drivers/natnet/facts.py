@@ -3,6 +3,7 @@
 """What a server states about itself, written to the facts of the connection; its clock's rate."""
 
 from collections.abc import Iterable
+from itertools import islice
 import math
 from typing import Optional, Union
 
@@ -99,12 +100,10 @@ class ServerWatch:
         known.shared_ids, known.shared_names = table.shared_ids, table.shared_names
         known.unread = definitions.cut or definitions.skipped
         known.unread_types = tuple(definitions.unknown)
-        known.unnamed = frozenset()
 
     def unnamed(self, keys: Iterable[int]) -> None:
-        """Process ids of frames that no definition contains."""
-        if len(self.known.unnamed) < _MOST_UNNAMED:
-            self.known.unnamed = self.known.unnamed.union(key & 0xffffffff for key in keys)
+        """Note the ids of the last frame that no definition contains."""
+        self.known.unnamed = frozenset(key & 0xffffffff for key in islice(keys, _MOST_UNNAMED))
 
     def answer(self, event: Union[Response, Unrecognized, Unanswered]) -> list[Event]:
         """

@@ -17,6 +17,7 @@ from optitrack_vrpn.drivers.table import AUTO, own_port, SOURCES, using
 from optitrack_vrpn.node.graph.conflicts import qos_remedies
 from optitrack_vrpn.node.graph.processes import without_shared_memory
 from optitrack_vrpn.stream.bodies.settings import Selection, unmatched
+from optitrack_vrpn.telling.conditions import axis_remedy, contradicts
 from optitrack_vrpn.telling.doctor.results import ProbeResults, RunningNode
 from optitrack_vrpn.telling.doctor.rules import Condition, DoctorRule, skip
 from optitrack_vrpn.telling.facts import StreamFacts
@@ -204,7 +205,8 @@ def _reporting(met: _OfNode, *figures: str) -> Condition:
     """Make the condition of nodes that report their parameters, which are its figures."""
     return _each(lambda probed, node: node.settings and met(probed, node), lambda probed, node: {
         **{name: node.settings.get(name) for name in figures}, 'wanted': probed.server,
-        'wanted_port': probed.port, 'stated': probed.stated_up, 'lifted': probed.lifted_up})
+        'wanted_port': probed.port, 'stated': probed.stated_up, 'lifted': probed.lifted_up,
+        'axis_remedy': axis_remedy(probed.stated_up, node.settings.get('up_axis'))})
 
 
 def _patterns(node: RunningNode, name: str) -> tuple[str, ...]:
@@ -348,7 +350,7 @@ GRAPH_RULES: Final[tuple[DoctorRule, ...]] = (
             and probed.stated_up == 'y')), explains=('agree',)),
         replace(BY_CODE['wrong up axis'].by(_reporting(
             lambda probed, node: node.settings.get('axes') != 'raw'
-            and {probed.stated_up, node.settings.get('up_axis')} == {'y', 'z'}, 'up_axis')),
+            and contradicts(probed.stated_up, node.settings.get('up_axis')), 'up_axis')),
             explains=('agree',)),
         *(_of_sender(BY_CODE[code]) for code in (
             "sender's clock", "sender's clock, nothing published")),
