@@ -188,7 +188,8 @@ def test_an_attitude_that_time_alone_accepted_is_not_sent_to_an_armed_vehicle(
         body.state('TRACKED', resets=2, accepted_by_time='2', accepted_by_time_deg='90.0')
         if armed:
             wait_until(lambda: 'by time alone' in finding(here.node, 'sending').found)
-            wait_until(lambda: re.search('differs by 90 degrees', console.unread()))
+            wait_until(lambda: re.search(
+                'turn of 90 degrees; .*call the service accept_pose', console.unread()))
             count = len(server.heard)
             here.run(lambda: time.sleep(0.3))
             assert len(server.heard) <= count + 1

@@ -134,6 +134,19 @@ def test_the_gate_tells_an_attitude_that_the_user_accepts_from_one_that_returns(
         assert bool(made.doubt) is lost
 
 
+def test_the_advice_names_what_ends_the_doubt():
+    """What time has accepted does not end by motion, a difference from the last sample does."""
+    made = gate()
+    made.arm(True)
+    made.status('TRACKED', 1, Doubt(1, 104.0))
+    assert 'accept_pose' in made.doubt_advice and 'disarm' in made.doubt_advice
+    assert 'wait' not in made.doubt_advice and 'turn of 104 degrees' in made.doubt
+    again = Gate(plan(BridgeSettings(body='cf1')), before=(0.0, 0.0, 1.0, 0.0))
+    again.arm(True)
+    assert again.doubt and 'wait until it returns' in again.doubt_advice
+    assert 'accept_pose' not in again.doubt_advice
+
+
 @pytest.mark.parametrize('lost, resets', [(100, 1), (15, 0)])
 def test_a_link_that_fails_for_long_counts_as_one_gap(lost, resets):
     made = gate()

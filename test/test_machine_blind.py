@@ -152,6 +152,16 @@ def test_axes_of_an_attitude_that_time_alone_accepted_are_invalid_until_it_is_ce
         assert [each.valid for each in found] == [valid, valid, True], degrees
         if not valid:
             assert math.isnan(found[0].value) and 'by time alone' in found[0].reason
+            assert 'accept_pose' in found[0].reason
+
+
+@pytest.mark.parametrize('resets, valid', [(3, True), (4, False)])
+def test_axes_that_began_in_doubt_go_on_when_the_user_accepts_the_attitude(resets, valid):
+    axes, now = mapper(), 10**18
+    for doubt, count in ((Doubt(1, 90.0), 3), (Doubt(1, 0.0), resets)):
+        axes.doubt('a', doubt, count)
+    pose(axes, 'a', now)
+    assert axes.sample(now).axes[0].valid is valid
 
 
 def test_random_doubt_gives_no_value_beyond_45_degrees():

@@ -77,7 +77,7 @@ def test_an_armed_vehicle_does_not_follow_a_turn_that_only_time_accepted():
     guard.report(Doubt(3, 40.0))
     assert not guard.lost, 'a bad fit'
     guard.report(Doubt(4, 46.0))
-    assert guard.lost and '46 degrees' in guard.reason
+    assert guard.lost and '46 degrees' in guard.reason and 'accept_pose' in guard.remedy
     guard.report(Doubt(4, 0.0))
     assert not guard.lost, 'it returned, or the user accepted it'
 
@@ -97,7 +97,8 @@ def test_a_flying_vehicle_does_not_follow_the_return_to_the_attitude_before_armi
     guard.report(Doubt(1, 160.0))
     guard.guard(True)
     guard.report(Doubt(1, 0.0), turned=True)
-    assert guard.lost
+    assert guard.lost and 'turned back by 160 degrees' in guard.reason
+    assert not guard.remedy, 'accept_pose has nothing to accept'
 
 
 def test_random_doubt_is_followed_within_45_degrees_only():

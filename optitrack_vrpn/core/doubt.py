@@ -4,9 +4,11 @@
 Attitudes that only time made valid: not followed by what moves or flies.
 
 The node publishes a pose that no motion in sight has led to when it has lasted for a time. The
-status of the body counts this (``accepted_by_time``) and gives the angle between the present
-attitude and the last certain one (``accepted_by_time_deg``). A vehicle that flies, or a machine in
-closed loop, must not follow a turn of more than ``MOST_DEG``: it could be a wrong solution.
+status of the body counts this (``accepted_by_time``) and gives the angle of the rotation that was
+accepted in this way since the last certain attitude (``accepted_by_time_deg``). Motion does not
+change it: it ends when the body turns back in place within a minute, or the user accepts the
+attitude. A vehicle that flies, or a machine in closed loop, must not follow a turn of more than
+``MOST_DEG``: it could be a wrong solution.
 """
 
 from collections.abc import Mapping
@@ -23,7 +25,7 @@ class Doubt(NamedTuple):
     Uncertainty of an attitude, as the status of the body states it.
 
     :ivar times: how often time alone made a pose valid.
-    :ivar degrees: angle between the present attitude and the last certain one.
+    :ivar degrees: angle of the rotation that time has accepted since the last certain attitude.
     """
 
     times: int = 0
@@ -83,6 +85,16 @@ class DoubtGuard:
     @property
     def reason(self) -> str:
         """Return why it is not followed, '' if it is."""
-        return '' if not self.lost else (
-            f'its attitude was accepted by time alone and differs by {self._now.degrees:.0f} '
-            'degrees from the one before')
+        if not self.lost:
+            return ''
+        if self._now.degrees == 0.0:
+            return (f'its attitude has turned back by {self._base.degrees:.0f} degrees, from one '
+                    'that was accepted by time alone')
+        return (f'its attitude was accepted by time alone, after a turn of '
+                f'{self._now.degrees:.0f} degrees')
+
+    @property
+    def remedy(self) -> str:
+        """Return what makes it certain, '' if nothing does or it is followed."""
+        return '' if not self.lost or self._now.degrees == 0.0 else (
+            'if it is right, call the service accept_pose of the body')

@@ -30,7 +30,7 @@ from optitrack_vrpn.core.errors import BackendUnavailableError
 from optitrack_vrpn.core.events import Event
 from optitrack_vrpn.core.severity import ERROR, INFO, WARN
 from optitrack_vrpn.core.status import StatusReport
-from optitrack_vrpn.guests.autopilot.gate import DOUBT_ADVICE, Gate, Output, Use
+from optitrack_vrpn.guests.autopilot.gate import Gate, Output, Use
 from optitrack_vrpn.guests.autopilot.link_io import LinkThread
 from optitrack_vrpn.guests.autopilot.memory_io import SentMemory
 from optitrack_vrpn.guests.autopilot.messages import (
@@ -269,11 +269,12 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
                 f'{problem}: no pose is sent; {WHICH_ADVICE}' if problem else
                 f'{others}; stop the others' if others else 'one node publishes the poses'),
                 ('one', problem, others))
-        doubt = self._gate.doubt if self._gate is not None else ''
+        doubt, advice = ('', '') if self._gate is None else (
+            self._gate.doubt, self._gate.doubt_advice)
         if doubt != source.doubt:
             source.doubt = doubt
             self._log(ERROR if doubt else INFO, (
-                f'no pose is sent: {doubt}; {DOUBT_ADVICE}'
+                f'no pose is sent: {doubt}; {advice}'
                 if doubt else 'the attitude of the body is followed again'), ('doubt', doubt))
 
     # -- reports -----------------------------------------------------------------------------
@@ -316,7 +317,8 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
             return []
         with output.lock:
             return findings(
-                self._settings, chosen, replace(self._source, doubt=gate.doubt), gate,
+                self._settings, chosen, replace(
+                    self._source, doubt=gate.doubt, doubt_advice=gate.doubt_advice), gate,
                 output.report(gate.age_ns or 0), output.vehicle, time.monotonic_ns())
 
     @property

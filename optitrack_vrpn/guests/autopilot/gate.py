@@ -44,10 +44,8 @@ GAP_NS = 200_000_000
 #: Number of consecutive fresh samples with stamps before the newest one after which the clock
 #: counts as set back. Chosen: 10 at 100 Hz are 0.1 s.
 BACKWARDS_LIMIT = 10
-#: What ends a doubt. A difference from the last attitude sent is not ended by accept_pose.
-DOUBT_ADVICE = ('wait until it returns, or disarm the vehicle (transport dds: deactivate the '
-                'bridge); if time alone made it valid, accept it with the service accept_pose of '
-                'the body')
+#: What ends every doubt.
+DISARM = 'disarm the vehicle (transport dds: deactivate the bridge)'
 
 
 class Withheld(Enum):
@@ -143,6 +141,18 @@ class Gate:
         return self._doubt.reason or ('' if self._before is None else (
             f'its attitude differs by more than {MOST_DEG:.0f} degrees from the last one that was '
             'sent before the poses of another node, or before node or bridge were started again'))
+
+    @property
+    def doubt_advice(self) -> str:
+        """
+        Return what ends the doubt.
+
+        Only the difference from the last attitude sent is one of the present attitude, which
+        motion can end; what time has accepted stays until the user accepts it.
+        """
+        if self._doubt.lost:
+            return ', or '.join(filter(None, (self._doubt.remedy, DISARM)))
+        return f'wait until it returns, or {DISARM}'
 
     def arm(self, armed: Optional[bool]) -> None:
         """

@@ -13,7 +13,7 @@ from optitrack_vrpn.core.checks import CheckResult, fail, ok, skip, warn
 from optitrack_vrpn.core.names import printable
 from optitrack_vrpn.guests.autopilot.exchanges import (
     difference, judge_attitude, judge_position, PX4_ANSWERS, PX4_MAX_ROUND_TRIP_NS)
-from optitrack_vrpn.guests.autopilot.gate import DOUBT_ADVICE, Gate
+from optitrack_vrpn.guests.autopilot.gate import Gate
 from optitrack_vrpn.guests.autopilot.parameters import UNCHECKED
 from optitrack_vrpn.guests.autopilot.settings import BridgeSettings, NO_ALTITUDE_M, Plan
 from optitrack_vrpn.guests.autopilot.vehicle import SIGNS, Vehicle, VehicleLink
@@ -43,6 +43,7 @@ class VisionSource:
     :ivar problem: why no sample can be used, '' if they can; see ``Binding``.
     :ivar others: which samples of other publishers are not used.
     :ivar doubt: why the attitude is not followed, '' if it is.
+    :ivar doubt_advice: what ends this.
     :ivar inactive: the node that publishes the body and is inactive, '' if it is active.
     :ivar status: the last state of the body, '' while unknown.
     :ivar topics: the subscribed topics, as text.
@@ -57,6 +58,7 @@ class VisionSource:
     problem: str = ''
     others: str = ''
     doubt: str = ''
+    doubt_advice: str = ''
     inactive: str = ''
 
 
@@ -120,8 +122,7 @@ def _input(source: VisionSource) -> CheckResult:
         (source.inactive, fail, f'the node {source.inactive} is inactive: nothing is sent',
          f'activate it: ros2 lifecycle set {source.inactive} activate, or START of mocap control'),
         (source.problem, fail, f'{source.problem}: nothing is sent', WHICH_ADVICE),
-        (source.doubt, fail, f'{source.doubt}: nothing is sent',
-         DOUBT_ADVICE),
+        (source.doubt, fail, f'{source.doubt}: nothing is sent', source.doubt_advice),
         (not source.status, fail, 'the state of the body is unknown: nothing is sent',
          'add status to the outputs of the node'),
         (source.status != 'TRACKED', warn, f'the body is {source.status}: nothing is sent',

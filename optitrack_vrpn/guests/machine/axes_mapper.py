@@ -98,6 +98,7 @@ class _Body:
     age: Freshness
     published_ns: int = 0
     guard: DoubtGuard = field(default_factory=DoubtGuard)
+    resets: Optional[int] = None
     intervals: deque[float] = field(default_factory=lambda: deque(maxlen=21))
 
     @property
@@ -185,11 +186,16 @@ class AxisMapper:
         self._map(state, Pose(position, quat_xyzw))
         return True
 
-    def doubt(self, body: str, doubt: Doubt) -> None:
-        """Process what the status of a body says: its axes are invalid while it is in doubt."""
-        guard = self._bodies[body].guard
-        guard.report(doubt)
-        guard.guard(True)   # the controller may be in closed loop at any time
+    def doubt(self, body: str, doubt: Doubt, resets: Optional[int] = None) -> None:
+        """
+        Process what the status of a body says: its axes are invalid while it is in doubt.
+
+        :param resets: discontinuities of its poses; None if unknown.
+        """
+        state = self._bodies[body]
+        state.guard.report(doubt, turned=resets is None or resets != state.resets)
+        state.guard.guard(True)   # the controller may be in closed loop at any time
+        state.resets = resets
 
     def _map(self, state: _Body, pose: Pose) -> None:
         """Compute the axes of one body."""
@@ -231,7 +237,8 @@ class AxisMapper:
                 math.nan, 'stale', f'the last pose of body {axis.row.body!r} was measured '
                 f'{body.age.age_s(now_ns):.1f} s ago')
         if axis.now.valid and body.guard.reason:
-            return AxisState(math.nan, 'accepted_by_time', body.guard.reason)
+            return AxisState(math.nan, 'accepted_by_time', ': '.join(
+                filter(None, (body.guard.reason, body.guard.remedy))))
         return axis.now
 
     def _status(self, now_ns: int) -> AxesStatus:

@@ -121,7 +121,7 @@ class AxisBridge(MachineNode[AxisBridgeSettings]):
         report = StatusReport.of(message)
         if binding.accept(report.session, time.monotonic_ns()):
             with self._lock:
-                mapper.doubt(body, doubt_of(report.values))
+                mapper.doubt(body, doubt_of(report.values), report.count('resets'))
 
     def _cycle(self, periods: int) -> None:
         """Send all axes, on the thread of the cycles."""
