@@ -84,10 +84,23 @@ def test_what_is_not_yaml_is_one_error(text):
 
 @pytest.mark.parametrize('text', ['a: &x\n  b: *x\n', '- &y [1, {c: *y}]\n'])
 def test_what_contains_itself_is_one_error_with_its_line(text):
-    for parameters in (False, True):
-        with pytest.raises(ConfigurationError, match='line 1: .* contains itself'):
-            parse_yaml(text, 'a.yaml', parameters=parameters)
+    with pytest.raises(ConfigurationError, match='line 1: .* contains itself'):
+        parse_yaml(text, 'a.yaml')
     assert parse_yaml('a: &x {b: 1}\nc: *x\nd: [*x, *x]\n', 'a.yaml')['d'] == [{'b': 1}] * 2
+
+
+@pytest.mark.parametrize('value, line', [
+    ('{b: &x 1, c: *x}', 3), ('[&x 1,\n    *x]', 4), ('&x\n    b: *x', 4),
+    ('{b: &x {d: 1}, c: {<<: *x}}', 3)])
+def test_a_parameter_file_with_an_alias_is_refused_as_by_rcl(value, line):
+    text = f'/**:\n  ros__parameters:\n    a: {value}\n'
+    with pytest.raises(ConfigurationError, match=rf'a.yaml: line {line}: .*\(\*x\): write out'):
+        parse_yaml(text, 'a.yaml', parameters=True)
+
+
+def test_an_anchor_without_an_alias_is_no_fault_of_a_parameter_file():
+    text = '/**:\n  ros__parameters:\n    a: &x "*x & *y"   # & *x\n'
+    assert parse_yaml(text, 'a.yaml', parameters=True) == yaml.safe_load(text)
 
 
 def test_readers_of_the_package_refuse_a_key_twice(tmp_path):

@@ -28,10 +28,13 @@ def parse_yaml(
     :param source: name of the file in error messages.
     :param loader: a loader with further tags.
     :param parameters: whether it is a parameter file of ROS: within ``ros__parameters`` a name
-        must not be given twice in two spellings, as ``a.b`` and as ``b`` below ``a``.
+        must not be given twice in two spellings, as ``a.b`` and as ``b`` below ``a``, and rcl
+        refuses every alias (``*a``), though not an anchor (``&a``) without one.
     :raises ConfigurationError: if the text is not YAML, or has a key twice; with the lines.
     """
     try:
+        if parameters and '&' in text:
+            _refuse_aliases(text, source)
         reader = loader(text)
         try:
             root = reader.get_single_node()
@@ -45,6 +48,14 @@ def parse_yaml(
         if isinstance(error, ConfigurationError):
             raise
         raise ConfigurationError(f'{source}: is not YAML: {_reason(error)}') from None
+
+
+def _refuse_aliases(text: str, source: str) -> None:
+    for event in yaml.parse(text, yaml.SafeLoader):
+        if isinstance(event, yaml.AliasEvent):
+            raise ConfigurationError(
+                f'{source}: line {event.start_mark.line + 1}: ROS reads no alias '
+                f'(*{event.anchor}): write out there what &{event.anchor} names')
 
 
 def _reason(error: Exception) -> str:
