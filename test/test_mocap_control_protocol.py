@@ -158,13 +158,18 @@ def test_a_round_keeps_the_first_pose_after_the_command():
 
 
 def test_a_name_of_several_systems_is_ambiguous_and_a_full_name_of_one_is_converted():
-    listeners = Listeners(['/y/a', '/x/a', '/x/a', '/x/b', '/c', f'/x/{NAMELESS}'])
+    listeners = Listeners(['/y/a', '/x/a', '/x/b', '/c', f'/x/{NAMELESS}'], ['/x/a', '/c'])
     assert listeners.names == {'a', 'b', 'c'}
     assert listeners.ambiguous(['a', 'b', 'd']) == {'a': ['/x/a', '/y/a']}
     # Users may give either name; a full one that nobody has is for nobody, never for all.
     asked = ['a', '/x/b', 'x/b/', '/c', '/y/b', 'd', '']
     assert [listeners.target(name) for name in asked] == ['a', 'b', 'b', 'c', '/y/b', 'd', '']
     assert [listeners.include([name]) for name in asked] == [True] * 4 + [False] * 3
+
+
+def test_two_systems_of_one_full_name_are_several():
+    listeners = Listeners(['/recorder', '/recorder', '/c'], ['/recorder', '/c'])
+    assert listeners.ambiguous(listeners.names) == {'recorder': ['/recorder'] * 2}
 
 
 @pytest.mark.parametrize('deviation_ms, after_ms, ahead_ms', [

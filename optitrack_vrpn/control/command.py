@@ -106,7 +106,8 @@ def _status(controller: 'MocapController', arguments: argparse.Namespace) -> int
     names = [*sorted(controller.systems), *silent]
     shared = controller.listeners().ambiguous(names)
     states = controller.states(
-        [one for name in names for one in shared.get(name, (name,))], arguments.timeout)
+        [one for name in names for one in dict.fromkeys(shared.get(name, (name,)))],
+        arguments.timeout)
     for name in names:
         system = controller.systems.get(name)
         # In a fixed order, independent of the order of discovery.

@@ -81,9 +81,10 @@ class MocapController:
 
     def listeners(self) -> Listeners:
         """List the nodes that subscribe to commands."""
-        return Listeners(
-            full_name(entry.node_name, entry.node_namespace) for line in self._lines
-            for entry in self._node.get_subscriptions_info_by_topic(line.publisher.topic_name))
+        return Listeners(*(
+            [full_name(entry.node_name, entry.node_namespace) for entry in
+             self._node.get_subscriptions_info_by_topic(line.publisher.topic_name)]
+            for line in self._lines))
 
     def states(self, names: Sequence[str], timeout_s: float) -> dict[str, str]:
         """

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The controller's side of mocap control: known systems, and the progress of a command."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Optional
@@ -28,12 +29,15 @@ class Listeners:
     Commands and acknowledgements contain base names only: two nodes of one base name cannot be
     distinguished. A controller addresses no such name.
 
-    :param full_names: full names of the nodes.
+    :param topics: full names of the subscribers of each topic of commands. A system subscribes
+        once to a topic: a name that occurs twice in one is of two systems.
     """
 
-    def __init__(self, full_names: Iterable[str] = ()) -> None:
-        self._full_names = sorted(
-            {name for name in full_names if base_name(name) != NAMELESS})
+    def __init__(self, *topics: Iterable[str]) -> None:
+        counts: Counter[str] = Counter()
+        for names in topics:
+            counts |= Counter(name for name in names if base_name(name) != NAMELESS)
+        self._full_names = sorted(counts.elements())
 
     @property
     def names(self) -> set[str]:
