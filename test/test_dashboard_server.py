@@ -300,3 +300,23 @@ def test_a_take_that_cannot_be_read_hides_no_other(tmp_path):
     takes = Takes(tmp_path, print)
     takes.update(False, 0.0)
     assert [row['name'] for row in takes.status()['takes']] == ['a']
+
+
+def test_a_report_is_written_into_folders_of_takes_only(tmp_path):
+    folder = tmp_path / 'takes'
+    for path in (folder / 'empty', folder / 'take', tmp_path / 'elsewhere'):
+        path.mkdir(parents=True)
+    (folder / 'link').symlink_to(tmp_path / 'elsewhere')
+    for path in (folder / 'take', tmp_path / 'elsewhere'):
+        (path / 'a.mcap').touch()
+    before = sorted(tmp_path.rglob('*'))
+    takes = Takes(folder, print)
+    for name, reason in (('link', 'no folder in'), ('empty', 'no recording'), ('..', 'no folder'),
+                         ('gone', 'cannot be read'), ('.', 'no folder'), ('a' * 300, 'read')):
+        with pytest.raises(ValueError, match=reason):
+            takes.page(name)
+        assert reason in asyncio.run(takes.report(name))
+    assert sorted(tmp_path.rglob('*')) == before
+    assert takes.page('take') == folder / 'take' / 'report.html'
+    assert 'cannot be assessed' in asyncio.run(takes.report('take'))
+    assert (folder / 'take' / 'report.json').is_file()

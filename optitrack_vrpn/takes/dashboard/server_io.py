@@ -228,13 +228,16 @@ class Dashboard:
 
     async def _report(self, request: web.Request) -> web.StreamResponse:
         name = request.match_info['name']
-        page: Optional[Path] = self._takes.folder / name / 'report.html'
-        if '/' in name or name.startswith('.') or len(name.encode()) > 255:
-            page = None
-        elif self._right(request) is Right.CONTROL:
-            page = await self._takes.report(name)
-        if page is None or not page.is_file():
-            return web.Response(status=404, text='there is no report of this take\n')
+        problem = ''
+        try:
+            page = self._takes.page(name)
+            if self._right(request) is Right.CONTROL:
+                problem = await self._takes.report(name)
+        except ValueError as error:
+            return web.Response(status=404, text=f'{error}\n')
+        if not page.is_file():
+            return web.Response(
+                status=404, text=f'{problem or "there is no report of this take"}\n')
         return web.Response(body=page.read_bytes(), content_type='text/html', charset='utf-8',
                             headers={'Content-Security-Policy': page_policy()})
 

@@ -57,30 +57,50 @@ class Takes:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def report(self, name: str) -> Optional[Path]:
+    def page(self, name: str) -> Path:
+        """
+        Return the place of the report of a take.
+
+        :raises ValueError: if there is no such take; a link to a folder elsewhere is none.
+        """
+        folder = self.folder / name
+        try:
+            if name != folder.name or name.startswith('.') or (
+                    folder.resolve() != self.folder.resolve() / name):
+                raise ValueError(f'{printable(name)} is no folder in {self.folder}')
+            if not any(path.suffix in ('.mcap', '.db3') or path.name == 'metadata.yaml'
+                       for path in folder.iterdir()):
+                raise ValueError(f'{printable(name)} holds no recording')
+        except (OSError, RuntimeError) as error:    # a loop of links is a RuntimeError
+            raise ValueError(f'{printable(name)} cannot be read: {printable(str(error))}') \
+                from error
+        return folder / 'report.html'
+
+    async def report(self, name: str) -> str:
         """
         Write the report of a take if there is none.
 
-        :returns: its page; None if there is no such take, or it cannot be assessed.
+        :returns: '' or why there is none.
         """
-        folder = self.folder / name
-        if name != folder.name or name.startswith('.') or not folder.is_dir():
-            return None
-        page = folder / 'report.html'
+        try:
+            page, problem = self.page(name), ''
+        except ValueError as error:    # removed meanwhile
+            return str(error)
+        folder = page.parent
         async with self._reporting:    # one at a time: it takes a core
             if not page.is_file():
                 with tempfile.TemporaryFile() as file:
                     code, errors = await self._assess(folder, page, file)
                     output = os.pread(file.fileno(), 1 << 24, 0)
                 if code:
-                    output = json.dumps({'severity': 'error', 'verdict': (
-                        f'cannot be assessed: {errors.strip()[-200:]}'),
-                        'duration_s': None}).encode()
+                    problem = f'cannot be assessed: {errors.strip()[-200:]}'
+                    output = json.dumps({'severity': 'error', 'verdict': problem,
+                                         'duration_s': None}).encode()
                 with contextlib.suppress(OSError):
                     (folder / _VERDICT).write_bytes(output)
         self._due = -math.inf
         self._changed()
-        return page if page.is_file() else None
+        return problem
 
     async def _assess(self, folder: Path, page: Path, output: IO[bytes]) -> tuple[int, str]:
         """Run a report; return its exit code and its errors."""
