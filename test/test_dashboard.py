@@ -14,7 +14,7 @@ from optitrack_vrpn.takes.dashboard.access import Access, Right
 from optitrack_vrpn.takes.dashboard.causes import FindingLog, page_findings
 from optitrack_vrpn.takes.dashboard.control import ControlLog, System
 from optitrack_vrpn.takes.dashboard.lab import FORCE, Lab, LabReport, line_frame, plate_lines
-from optitrack_vrpn.takes.dashboard.page_rules import NodeFacts, PAGE_RULES
+from optitrack_vrpn.takes.dashboard.page_rules import NodeFacts, PAGE_RULES, RecordingFacts
 import pytest
 
 OK, WARN, ERROR, STALE = range(4)
@@ -307,8 +307,30 @@ def test_a_command_of_another_tool_is_shown_with_its_sender():
 @pytest.mark.parametrize('system, listens', [
     (System('recorder', 'active', heard=True), True),
     (System('recorder', 'active', heard=True, gone=True), False),
+    (System('recorder', 'deactivating', heard=True), True),
     (System('recorder', 'active'), False), (System('camera', 'active', heard=True), False)])
 def test_a_recorder_is_one_that_listens(system, listens):
     log = ControlLog()
     log.systems = {system.name: system}
     assert log.recorders == ((system.name,) if listens else ()) and log.recording is listens
+
+
+def test_a_recorder_that_answers_no_more_records_no_more_and_is_a_finding():
+    lab, log = Lab(), ControlLog()
+    system = log.systems['recorder'] = System('recorder', heard=True)
+    shown = {}
+    for step in range(200):
+        now = 0.1 * step
+        if step == 150 or (step <= 60 and step % 10 == 0):
+            lab.set_state('recorder', 'active', now)
+        system.state, system.mute = lab.states['recorder'], lab.mute('recorder', now)
+        found = page_findings(lab, now, RecordingFacts([system]))
+        assert bool(found) is not log.recording
+        shown[step] = [one.text for one in found.values()]
+    assert not any(shown[step] for step in (*range(90), *range(150, 179)))
+    assert all(shown[step] == ['recorder does not answer; it was active']
+               for step in range(92, 150))
+    lab.forget_state('recorder')
+    assert not lab.mute('recorder', 100.0)
+    found, = page_findings(lab, 20.0, RecordingFacts((), 'take_1')).values()
+    assert 'take_1' in found.text and 'record --recover' in found.remedy

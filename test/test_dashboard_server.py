@@ -7,7 +7,9 @@ import base64
 import contextlib
 import hashlib
 import json
+import os
 import re
+import signal
 import socket
 import time
 
@@ -290,6 +292,41 @@ def test_record_starts_the_recorder_alone_is_shown_to_all_and_the_take_is_assess
         run(work, 100.0)
 
 
+def test_a_recorder_that_is_stopped_or_killed_is_not_shown_as_recording(served):
+    pytest.importorskip('mocap4r2_control_msgs.msg', reason='control messages')
+
+    async def work(session):
+        async with connect(session, served) as page:
+            folder = (await until(page, lambda one: True))['recording']['folder']
+            with NodeProcess('--control', '-o', folder, tool='record', ros=False) as recorder:
+                def texts(one):
+                    return [row['text'] for row in one['findings']
+                            if row['over_s'] is None and 'record' in row['text']]
+
+                await until(page, lambda one: one['recording']['recorder'] == 'inactive')
+                await page.send_json({'type': 'record', 'id': 'r', 'on': True, 'session': 'cut'})
+                found = await until(page, lambda one: one['recording']['active'])
+                name = found['recording']['active']['name']
+                assert not texts(found)
+                recorder.process.send_signal(signal.SIGSTOP)
+                found = await until(page, texts)
+                assert any('recorder does not answer' in text for text in texts(found))
+                assert not found['recording']['active']
+                assert found['recording']['recorder'] != 'active'
+                recorder.process.send_signal(signal.SIGCONT)
+                await until(page, lambda one: one['recording']['active'] and not texts(one))
+                recorder.process.kill()
+                await until(page, lambda one: not one['recording']['recorder'] and any(
+                    f'{name} is not closed' in text for text in texts(one)))
+                await asyncio.sleep(1.0)
+                assert not (await until(page, lambda one: True))['recording']['active']
+
+    with Observer() as observer:
+        topic = observer.node.create_publisher(DiagnosticStatus, '/ticks', 10)
+        observer.node.create_timer(0.1, lambda: topic.publish(DiagnosticStatus(name='tick')))
+        run(work, 100.0)
+
+
 def test_a_take_that_cannot_be_read_hides_no_other(tmp_path):
     for name in 'abc':
         (tmp_path / name).mkdir()
@@ -320,3 +357,37 @@ def test_a_report_is_written_into_folders_of_takes_only(tmp_path):
     assert takes.page('take') == folder / 'take' / 'report.html'
     assert 'cannot be assessed' in asyncio.run(takes.report('take'))
     assert (folder / 'take' / 'report.json').is_file()
+
+
+def test_the_take_that_is_recorded_grows_and_is_missed_until_it_is_closed(tmp_path):
+    def write(name, age_s=0.0):
+        (tmp_path / name).mkdir(exist_ok=True)
+        (tmp_path / name / 'a.mcap').touch()
+        at = time.time() - age_s
+        os.utime(tmp_path / name / 'a.mcap', (at, at))
+
+    def active(now, recording=True):
+        takes.update(recording, now)
+        return (takes.status()['active'] or {}).get('name'), takes.unfinished
+
+    takes = Takes(tmp_path, print)
+    write('killed', 60.0)
+    assert active(0.0, False) == (None, '')
+    assert active(1.0) == (None, ''), 'the recorder writes elsewhere'
+    write('new')
+    write('copied', -5.0)
+    (tmp_path / 'copied' / 'metadata.yaml').touch()
+    assert active(3.0) == ('new', '')
+    assert active(3.1, False) == (None, 'new'), 'nobody records it'
+    assert active(5.0) == ('new', ''), 'it was stopped, and goes on'
+    assert active(6.0, False) == (None, 'new')
+    write('new', 30.0)
+    assert active(7.0) == (None, ''), 'another recorder, elsewhere'
+    write('more')
+    assert active(9.0) == ('more', '')
+
+    async def close():
+        (tmp_path / 'more' / 'metadata.yaml').touch()
+        assert active(9.1, False) == (None, ''), 'closed: read at once'
+        await takes.close()
+    asyncio.run(close())

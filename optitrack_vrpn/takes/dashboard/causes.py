@@ -10,13 +10,17 @@ from typing import Any
 
 from optitrack_vrpn.core.findings import find, Finding, merge
 from optitrack_vrpn.takes.dashboard.lab import age, Lab
-from optitrack_vrpn.takes.dashboard.page_rules import NodeFacts, PAGE_RULES
+from optitrack_vrpn.takes.dashboard.page_rules import (
+    NodeFacts, PAGE_RULES, RECORDING_RULES, RecordingFacts)
 
 #: Chosen: time for which the page shows a finding after its end (s), and most findings.
 _KEPT_S, _MOST = 60.0, 50
+_NO_RECORDING = RecordingFacts()
 
 
-def page_findings(lab: Lab, now: float) -> dict[str, Finding]:
+def page_findings(
+    lab: Lab, now: float, recording: RecordingFacts = _NO_RECORDING,
+) -> dict[str, Finding]:
     """List what is wrong now, by a key that stays the same while a cause lasts."""
     found: dict[str, Finding] = {}
     for node, reports in lab.nodes.items():
@@ -24,7 +28,8 @@ def page_findings(lab: Lab, now: float) -> dict[str, Finding]:
             node, reports, [body for body in lab.bodies.values() if body.node == node], lab, now))
         for one in (*(one for one in present if not one.bodies),
                     *merge(one for one in present if one.bodies)):
-            found[f'{node}: {one.code} {one.figures.get("subject", "")}'] = one
+            found[f'{node}: {one.code} {one.subject}'] = one
+    found.update((f'{one.code} {one.subject}', one) for one in find(RECORDING_RULES, recording))
     return found
 
 

@@ -31,6 +31,7 @@ class System:
     :ivar topics: number of topics that it has announced.
     :ivar heard: whether it was ever seen in the graph.
     :ivar gone: whether it has left the graph without saying so.
+    :ivar mute: whether it has stated its state and does not answer any more.
     """
 
     name: str
@@ -38,6 +39,7 @@ class System:
     topics: int = 0
     heard: bool = False
     gone: bool = False
+    mute: bool = False
 
 
 @dataclass
@@ -69,8 +71,9 @@ class ControlLog:
 
     @property
     def recording(self) -> bool:
-        """Return whether a recorder is active."""
-        return any(self.systems[name].state == 'active' for name in self.recorders)
+        """Return whether a recorder is active, or closes its file, and answers."""
+        return any(one.state in ('active', 'deactivating') and not one.mute
+                   for one in map(self.systems.__getitem__, self.recorders))
 
     def add(self, kind: Kind, session_id: str, addressed: tuple[str, ...], by: str, at: float,
             clock_ns: int) -> None:

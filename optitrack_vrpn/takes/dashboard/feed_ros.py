@@ -39,7 +39,7 @@ from visualization_msgs.msg import MarkerArray
 NODE = 'optitrack_vrpn_dashboard'
 #: Chosen: periods (s) of reading the slow topics, of searching the graph, and of asking for
 #: lifecycle states.
-_SLOW_S, _LOOK_S, _STATE_S = 0.1, 1.0, 2.0
+_SLOW_S, _LOOK_S, _STATE_S = 0.1, 1.0, 1.0
 #: Chosen: time for which a system that left the graph without a message is shown (s).
 _GONE_S = 60.0
 #: Chosen: new subscriptions of one search, a millisecond each, and all of status topics.
@@ -304,7 +304,7 @@ class Feed:
         for name in list(self._clients):
             if name not in nodes:
                 self._node.destroy_client(self._clients.pop(name))
-                self._lab.states.pop(base_name(name), None)
+                self._lab.forget_state(base_name(name))
         for name in nodes - self._clients.keys():
             client = self._guard(self._node.create_client, GetState, services[name])
             if client is not None:
@@ -316,13 +316,14 @@ class Feed:
         heard = {base_name(name) for name in listening}
         for name, system in list(systems.items()):
             system.state = self._lab.states.get(name, '')
+            system.mute = self._lab.mute(name, now)
             system.heard |= name in heard
             # A system behind a bridge is in no graph.
             system.gone = system.heard and name not in heard
             if not system.gone:
                 self._left.pop(name, None)
             elif not system.topics or now - self._left.setdefault(name, now) > _GONE_S:
-                del systems[name]    # it has announced its end, or is gone for long
+                del systems[name]    # it announces no topics, or is gone for long
                 self._left.pop(name, None)
 
     def _ask(self, now: float) -> None:

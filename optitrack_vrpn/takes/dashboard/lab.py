@@ -188,6 +188,7 @@ class Lab:
         self.newest_at = -math.inf
         #: Since when /tf is read; infinite while it is not.
         self.reading_since = -math.inf
+        self._answers: dict[str, LabReport] = {}
         self._active_since: dict[str, float] = {}
         self._by_frame: dict[str, LabBody] = {}
         #: Transforms of frames that are no bodies: those of force plates.
@@ -261,6 +262,16 @@ class Lab:
         if label == 'active' and self.states.get(node, label) != label:
             self._active_since[node] = now
         self.states[node] = label
+        self._answers.setdefault(node, LabReport()).update(INFO, label, {}, now)
+
+    def forget_state(self, node: str) -> None:
+        """Remove the lifecycle state of a node that has left the graph."""
+        self.states.pop(node, None)
+        self._answers.pop(node, None)
+
+    def mute(self, node: str, now: float) -> bool:
+        """Return whether a node that has stated its lifecycle state does not answer any more."""
+        return node in self._answers and self._answers[node].silent(now)
 
     def waiting_since(self, node: str) -> float:
         """Return since when transforms of a node are awaited; infinite while none is read."""

@@ -12,6 +12,7 @@ from optitrack_vrpn.core.findings import Case, case, Rule
 from optitrack_vrpn.core.severity import ERROR, INFO, WARN
 from optitrack_vrpn.core.status import number_of
 from optitrack_vrpn.stream.bodies.states import State
+from optitrack_vrpn.takes.dashboard.control import System
 from optitrack_vrpn.takes.dashboard.lab import Lab, LabBody, LabReport
 from optitrack_vrpn.telling.facts import RateFacts, StreamFacts
 from optitrack_vrpn.telling.rules import BY_CODE, RATES
@@ -53,6 +54,20 @@ class NodeFacts:
         """Return the TRACKED bodies that are not in order, with the reason."""
         return [(body, reason) for body, sign, word, reason in self.conditions
                 if sign not in ('ok', 'lost') and word == State.TRACKED.value]
+
+
+@dataclass(frozen=True)
+class RecordingFacts:
+    """
+    What the page knows of recordings.
+
+    :ivar recorders: the recorders that listen to mocap control.
+    :ivar unfinished: the take that was being recorded last, if it is not closed and no recorder
+        records; '' else.
+    """
+
+    recorders: Sequence[System] = ()
+    unfinished: str = ''
 
 
 def _slow(when: Callable[[StreamFacts], Iterable[Case]], body: LabBody) -> list[Case]:
@@ -114,4 +129,19 @@ PAGE_RULES: Final[tuple[Rule[NodeFacts], ...]] = (
          '{bodies} {is} TRACKED, but {its} transforms do not arrive',
          'is tf_view or tf among the outputs of the node, and is the node active? Is the network '
          'between it and this computer slow?'),
+)
+
+#: Rows of recordings, which no node of poses reports.
+RECORDING_RULES: Final[tuple[Rule[RecordingFacts], ...]] = (
+    Rule('recorder silent', ERROR, lambda facts: [
+        Case((), {'subject': one.name, 'state': one.state})
+        for one in facts.recorders if one.mute],
+         '{subject} does not answer; it was {state}',
+         'the recording may have ended: look at its file and its terminal, and start the recorder '
+         'again'),
+    Rule('recording not closed', ERROR, lambda facts: case(
+        facts.unfinished, subject=facts.unfinished),
+         'the recording {subject} is not closed, and no recorder records',
+         'was the recorder killed? End it, repair the file with record --recover, and start the '
+         'recorder again'),
 )

@@ -27,6 +27,7 @@ from optitrack_vrpn.takes.dashboard.causes import FindingLog, page_findings
 from optitrack_vrpn.takes.dashboard.control import ControlLog
 from optitrack_vrpn.takes.dashboard.feed_ros import Feed
 from optitrack_vrpn.takes.dashboard.lab import age, Lab
+from optitrack_vrpn.takes.dashboard.page_rules import RecordingFacts
 from optitrack_vrpn.takes.dashboard.takes_io import Takes
 
 _STATIC = Path(__file__).parent / 'static'
@@ -143,7 +144,7 @@ class Dashboard:
                     client.wake.set()
             elif now - snapshot_at >= _SNAPSHOT_S:
                 snapshot_at = now
-                self._findings.update(page_findings(self._lab, now), now)
+                self._find(now)
             rest = _FRAME_S if self._clients else 3 * _FRAME_S
             await asyncio.sleep(max(rest - (time.monotonic() - now), 0.002))
 
@@ -162,6 +163,11 @@ class Dashboard:
     def _changed(self) -> None:
         self._dirty = True
 
+    def _find(self, now: float) -> list[dict[str, Any]]:
+        return self._findings.update(page_findings(self._lab, now, RecordingFacts(
+            [self._control.systems[name] for name in self._control.recorders],
+            self._takes.unfinished)), now)
+
     def _recorder(self) -> str:
         """Return the state of the recorders; '' without one."""
         return ('active' if self._control.recording else 'inactive') if (
@@ -173,7 +179,7 @@ class Dashboard:
             'type': 'snapshot', 'time': round(time.time(), 3), 'clients': len(self._clients),
             'age_s': age(now, self._lab.newest_at), 'bodies': self._lab.body_rows(now),
             'nodes': self._lab.node_rows(now),
-            'findings': self._findings.update(page_findings(self._lab, now), now),
+            'findings': self._find(now),
             'control': {
                 'problem': self._feed.control_problem, 'armed': self._feed.armed,
                 'vehicles': self._feed.vehicles,

@@ -15,7 +15,7 @@ from pathlib import Path
 import sys
 import tempfile
 import time
-from typing import Any, IO, Optional
+from typing import Any, IO
 
 from optitrack_vrpn.cli.child_io import Child, start_program
 from optitrack_vrpn.core.names import printable
@@ -26,6 +26,8 @@ _REPORT_S = 900.0
 _TURN_S = 0.1
 #: Chosen: takes that the page lists, and period of reading the folder (s).
 _MOST, _LOOK_S = 50, 1.0
+#: Chosen: time (s) in which the page notices that a recorder has become active.
+_NOTICED_S = 3.0
 #: What the page gets of a take.
 _SHOWN = ('name', 'time', 'seconds', 'megabytes', 'level', 'verdict')
 #: The output of ``report --json``, in the folder of its take.
@@ -50,6 +52,10 @@ class Takes:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._rows: list[dict[str, Any]] = []
         self._due = -math.inf
+        self._recording = False
+        self._since = math.inf
+        #: Folder of the take that was recorded last, by the present recording or the one before.
+        self._last = ''
 
     async def close(self) -> None:
         """End the reports."""
@@ -123,8 +129,13 @@ class Takes:
         """
         Read the folder from time to time; assess a take when its recorder has closed it.
 
-        :param recording: whether a recorder is active, which may write elsewhere.
+        :param recording: whether a recorder is active, which may write elsewhere: the take that
+            is being recorded is one that has grown since.
         """
+        if recording is not self._recording:
+            self._recording, self._due = recording, now
+            if recording:
+                self._since, self._last = time.time() - _NOTICED_S, ''
         if now >= self._due:
             self._due = now + _LOOK_S
             rows: list[dict[str, Any]] = []
@@ -141,9 +152,17 @@ class Takes:
                     task = asyncio.ensure_future(self.report(row['folder']))
                     self._tasks.add(task)
                     task.add_done_callback(self._tasks.discard)
-        self._active = next((row for row in self._rows[:1] if recording and not row['closed']), {})
+        self._active = next((row for row in self._rows if recording and not row['closed']
+                             and row['time'] >= self._since), {})
         if self._active:
-            self._open.add(self._active['folder'])
+            self._last = self._active['folder']
+            self._open.add(self._last)
+
+    @property
+    def unfinished(self) -> str:
+        """Return the take that was recorded last, if it is open and nobody records; '' else."""
+        return next((row['name'] for row in self._rows if row['folder'] == self._last
+                     and not row['closed'] and not self._recording), '')
 
     def status(self) -> dict[str, Any]:
         """Describe the recording and the takes for the page."""

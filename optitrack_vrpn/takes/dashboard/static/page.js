@@ -251,8 +251,8 @@ function showControl({problem, systems, commands, vehicles}) {
     one.body, make('small', {}, one.armed ? '▲ armed' : one.armed === false ? 'not armed' : '▲ armed or not: unknown'))));
   fill($('systems'), problem ? [make('li', {className: 'dim'}, `No mocap control: ${problem}`)]
     : !systems.length ? [make('li', {className: 'dim'}, 'no system listens to mocap control')]
-      : systems.map(one => make('li', {className: one.gone ? 'lost' : ''}, one.name,
-        make('small', {}, one.gone ? 'gone from the graph' : one.state || 'state unknown'))));
+      : systems.map(one => make('li', {className: one.gone || one.mute ? 'lost' : ''}, one.name,
+        make('small', {}, one.gone ? 'gone from the graph' : one.mute ? 'does not answer' : one.state || 'state unknown'))));
   fill($('log'), commands.slice(0, 6).map(one => make('li', {},
     make('div', {}, make('b', {className: one.kind.toLowerCase()}, one.kind), one.session ? ` ${one.session}` : '',
       make('small', {}, ` by ${one.by} at ${clock(one.time)}`)),
