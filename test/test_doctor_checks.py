@@ -41,6 +41,16 @@ def vrpn(address='192.168.1.20', udp=OPEN, tcp=OPEN, connection='auto', unused=F
     return probed
 
 
+def test_a_server_without_any_name_is_behind_a_network_that_drops_large_packets():
+    """Each VRPN server describes its own sender first, but only its greeting is a small packet."""
+    for address, advice, not_this in (('192.168.1.20', 'mtu', 'hangs'),
+                                      ('127.0.0.1', 'hangs', 'mtu')):
+        probed = vrpn(address, poses=0, bodies=(), known=ServerFacts(stated_version='07.38'))
+        probed.by = 'vrpn'
+        judged(result('data', probed), ERROR, 'no pose within', advice=[advice],
+               without=[not_this])
+
+
 def test_healthy_facts_find_nothing_wrong():
     results = check_all(heard())
     assert exit_code(results) == 0

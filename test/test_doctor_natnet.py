@@ -18,6 +18,7 @@ from optitrack_vrpn.drivers.natnet.client_io import NatNetClient
 from optitrack_vrpn.drivers.natnet.messages import ServerInfo
 from optitrack_vrpn.drivers.natnet.probe_io import NatNetSurroundings
 from optitrack_vrpn.drivers.natnet.settings import NatNetConfig
+from optitrack_vrpn.telling.doctor import command as doctor
 from optitrack_vrpn.telling.doctor.probes_io import listen
 from optitrack_vrpn.telling.doctor.results import Tried
 import pytest
@@ -134,6 +135,16 @@ def test_a_server_without_frames_and_one_that_plays_a_take(examine):
         assert result.level('data') == 'WARN'
         assert 'plays a take' in result.found('data')
         assert 'live mode' in result.advice('data')
+        result.judged('bodies', 'FAIL', 'plays a take', advice=['live mode'])
+        assert 'cameras' not in result.advice('bodies'), 'no body is out of view'
+
+
+def test_the_head_of_the_report_names_the_port_of_the_protocol(capsys):
+    for arguments, port in ((['--protocol', 'natnet', '--natnet-port', '9'], 9),
+                            (['--protocol', 'vrpn', '--port', '9'], 9),
+                            (['--protocol', 'natnet'], 1510)):
+        doctor.main(['--server', 'name.invalid', '--no-ros', *arguments])
+        assert capsys.readouterr().out.startswith(f'doctor: name.invalid port {port}, protocol')
 
 
 def facts(version='4.1', multicast=True, counters=None, ended='', unused=False, around=(),

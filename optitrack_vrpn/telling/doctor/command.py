@@ -103,16 +103,18 @@ class DoctorReport:
 
     :param probed: results of the probes.
     :param as_json: collect the results for one JSON object at the end.
+    :param port: the port of the protocol; 0 for the parameter ``port``.
     """
 
-    def __init__(self, probed: ProbeResults, as_json: bool) -> None:
+    def __init__(self, probed: ProbeResults, as_json: bool, port: int = 0) -> None:
         self._probed = probed
+        self._port = port or probed.port
         self._json = as_json
         self._console = console()
         self._width = max(60, min(shutil.get_terminal_size().columns, 120))
         self.results: list[CheckResult] = []
         if not as_json:
-            how = f'port {probed.port}, protocol {probed.protocol}'
+            how = f'port {self._port}, protocol {probed.protocol}'
             taken = f' (of {printable(probed.taken_from)})' if probed.taken_from else ''
             print(f'doctor: {printable(probed.server) or "no server"} {how}{taken}', flush=True)
 
@@ -182,7 +184,7 @@ class DoctorReport:
     def _mapping(self, code: int) -> dict[str, Any]:
         probed = self._probed
         return {
-            'server': printable(probed.server), 'port': probed.port,
+            'server': printable(probed.server), 'port': self._port,
             'protocol': probed.protocol, 'exit_code': code,
             'checks': [{'check': one.check, 'level': one.word, 'found': one.found,
                         'advice': one.advice, 'values': one.values} for one in self.results]}
@@ -219,7 +221,8 @@ def examine(arguments: argparse.Namespace, ros_args: Sequence[str]) -> int:
         probed = ProbeResults(
             target.server, config.port, target.protocol, arguments.expect_rate, graph=graph,
             taken_from=target.node if target.taken else '')
-        report = DoctorReport(probed, arguments.json)
+        report = DoctorReport(probed, arguments.json, getattr(
+            own_settings(settings, target.protocol), 'port', 0))
         # Chosen: timeout of the name resolution (s), the default of glibc's resolver for one
         # server.
         look_up(probed, config, settings, 5.0)

@@ -246,6 +246,10 @@ STREAM_RULES: Final[tuple[DoctorRule, ...]] = (
     *rows_of(
         'bodies', skip(lambda probed: case(not probed.seen.bodies), 'no body sent a pose'),
         *(rule for rule in _stream_rows('bodies') if rule.code == 'one time'),
+        Rule('of a take', ERROR, lambda probed: case(
+            probed.seen.link.known.played == 'withheld'),
+             'none is published: Motive plays a take (edit mode)',
+             'switch Motive to live mode, or set natnet.playback: true', explains=('bodies',)),
         Rule('none tracked', ERROR, _none_tracked,
              'none is tracked, so that the node publishes none',
              'does Motive itself show one of them as tracked?', explains=('tracked',)),

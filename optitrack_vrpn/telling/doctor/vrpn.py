@@ -218,6 +218,9 @@ VRPN_RULES: Final[tuple[DoctorRule, ...]] = (
         'vrpn', Rule('ended', ERROR, _vrpn(lambda facts: facts.stream.ended),
                      _SILENT + ': {ended}',
                      'check the messages of Motive, or of the program on that port'),
+        Rule('no names here', ERROR, _vrpn(
+            lambda facts: facts.place.loopback and not facts.stream.link.known.senders),
+             _SILENT + ', nor the names that each VRPN server sends after its greeting', _HANGS),
         Rule('no names', ERROR, _vrpn(lambda facts: not facts.stream.link.known.senders),
              _SILENT + ', nor the names that each VRPN server sends after its greeting',
              'the network drops large packets: is a VPN, a tunnel or an overlay network of '
