@@ -45,12 +45,15 @@ def stamps(times):
     return BEGIN_NS + np.round(times * 1e9).astype(np.int64)
 
 
-def recording(seed, duration_s=57.0, noise=1.0, drift_m=0.0, axes=(1, 1, 1, 1, 1, 1)):
+def recording(
+        seed, duration_s=57.0, noise=1.0, drift_m=0.0, axes=(1, 1, 1, 1, 1, 1), rate_hz=30,
+        pace=lambda times: times):
     """
     Make 240 Hz mocap (0.3 mm, 0.05 deg) and a 30 Hz odometry (3 mm, 0.2 deg) of one motion.
 
     :param noise: factor on both.
     :param drift_m: random walk of the odometry per pose (m).
+    :param pace: maps times to those of the motion.
     """
     rng = np.random.default_rng(seed + 1000)
 
@@ -60,10 +63,10 @@ def recording(seed, duration_s=57.0, noise=1.0, drift_m=0.0, axes=(1, 1, 1, 1, 1
                     noise * rng.normal(0, np.radians(sigma_deg), positions.shape)))
 
     times = np.arange(0.0, duration_s, 1 / 240)
-    positions, rotations = noisy(*motion(times, seed, axes), 0.0003, 0.05)
+    positions, rotations = noisy(*motion(pace(times), seed, axes), 0.0003, 0.05)
     reference = Trajectory(stamps(times), positions, rotations.as_quat())
-    times = np.arange(1.0, duration_s - 1.0, 1 / 30)
-    positions, rotations = motion(times, seed, axes)
+    times = np.arange(1.0, duration_s - 1.0, 1 / rate_hz)
+    positions, rotations = motion(pace(times), seed, axes)
     positions = WORLD.apply(positions + rotations.apply(CAMERA_M)) + WORLD_M
     positions = positions + np.cumsum(rng.normal(0, drift_m, positions.shape), axis=0)
     positions, rotations = noisy(positions, WORLD * rotations * CAMERA, 0.003, 0.2)
@@ -246,6 +249,24 @@ def test_an_interruption_of_the_odometry_changes_no_transform(degrees, metres):
     # A jump says nothing about the size, nor about the path.
     assert [one.code for one in found.findings] == ['estimate displaced']
     assert len(found.findings[0].spans) == 1
+
+
+def resting(times):
+    """Move in 40 % of the time, and begin and end each motion within 0.2 s."""
+    grid = np.arange(0.0, 30.0, 0.01)
+    speed = np.convolve((grid % 10.0 > 2.0) & (grid % 10.0 < 6.0), np.full(20, 0.05), 'same')
+    return np.interp(times, grid, np.cumsum(speed) * 0.01)
+
+
+@pytest.mark.parametrize('rate_hz', (10, 20))
+@pytest.mark.parametrize('rest_ms', (30, 0))
+def test_rest_hides_no_motion(rate_hz, rest_ms):
+    """The noise of rest is no measure of what is a jump, least of all before the offset is."""
+    for seed in range(8):
+        reference, estimate = recording(seed, 22.0, rate_hz=rate_hz, pace=resting)
+        found = estimate_hand_eye(
+            reference, estimate, round((OFFSET_S - rest_ms * 1e-3) * NS_PER_S))
+        check_calibration(found, 3e6, 0.5, 0.008)
 
 
 def test_deviations_hold_for_errors_that_last_for_seconds():

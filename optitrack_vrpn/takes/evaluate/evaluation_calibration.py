@@ -13,7 +13,8 @@ the estimate. Three steps:
    ``(R_A - I) t_X = R_X t_B - t_A``.
 3. All eight unknowns together by least squares with Huber weights. Motions are compared instead of
    poses, so that the drift of an odometry does not cause a wrong transform. Motions across an
-   interruption of the odometry, where it jumps, are left out and the rest is solved again.
+   interruption of the odometry, where it jumps, are left out and the rest is solved again. Times
+   of rest are not used.
 
 The result states whether the recorded motion determines it: each unknown has a standard deviation.
 A weak prior keeps unknowns that the motion does not determine at their initial value (zero).
@@ -51,6 +52,12 @@ _LEAST_TURN_RAD = np.radians(5.0)
 #: Smallest second singular value of the rotation vectors, as a fraction of the first: less is
 #: noise or the wobble of a robot on wheels.
 _SECOND_AXIS = 0.1
+#: Motions of the reference that are smaller in both are rest: their noise must not be the measure
+#: by which others are jumps. Chosen: several times the noise of mocap.
+_LEAST_MOVED_M = 0.01
+_LEAST_MOVED_RAD = np.radians(0.5)
+#: Chosen: fewest motions for the hand-eye transform.
+_LEAST_PAIRS = 20
 #: Chosen: motions of each length that are used; more cost time without a better result.
 _MOST_PAIRS = 1500
 #: A motion whose residual is so many times the median is no motion but a jump of the odometry.
@@ -58,6 +65,9 @@ _MOST_PAIRS = 1500
 _JUMP = 6.0
 #: Chosen: most solutions of a linear equation, each without what contradicted the one before.
 _ROUNDS = 5
+#: Chosen: how often all motions are judged again by the last solution. The first judgement is made
+#: before the offset is refined, and can leave out fast motions that contain no jump.
+_JUDGED_AGAIN = 2
 #: Standard deviation of the prior: body and sensor are within a metre of each other, and any
 #: rotation is possible. Chosen.
 _PRIOR_M = 1.0
@@ -213,7 +223,9 @@ def estimate_hand_eye(
     # Before step 3 too: a jump is the largest of its known values, to which the scale would yield.
     problem.leave_jumps_out(problem.start())
     vector = problem.solve()
-    if problem.leave_jumps_out(vector):
+    for _ in range(_JUDGED_AGAIN):
+        if not problem.leave_jumps_out(vector):
+            break
         vector = problem.solve()
     rotation_std, translation_stds, directions, offset_std, size_std = problem.deviations(vector)
     # Undetermined directions would contain noise: set them to zero, which is recognisable.
@@ -255,17 +267,33 @@ class _Problem:
         usable = estimate.at(covered(
             reference, estimate.stamps_ns - margin, estimate.stamps_ns + margin))
         first, second = _pairs(usable)
-        if len(first) < 20:
+        if len(first) < _LEAST_PAIRS:
             raise ConfigurationError(
                 f'reference and estimate have {len(first)} motions of half a second in common; '
-                'the hand-eye transform needs 20')
+                f'the hand-eye transform needs {_LEAST_PAIRS}')
         self._reference, self._with_offset = reference, with_offset
         self._stamps = usable.stamps_ns
+        # Overlapping motions share noise: count only as many as fit in without overlap.
+        span = float(self._stamps[-1] - self._stamps[0]) / NS_PER_S
+        self._overlap = max(len(first) / max(span / _PAIRS_S[0], 1.0), 1.0)
         self._first, self._second = first, second
-        self._b_t, self._b_r = motions(usable, first, second)
+        a_t, a_r = self._reference_motions(0.0)
+        moved = (lengths(a_t) > _LEAST_MOVED_M) | (a_r.magnitude() > _LEAST_MOVED_RAD)
+        if np.count_nonzero(moved) >= _LEAST_PAIRS:
+            first, second = first[moved], second[moved]
+        #: All motions and those of the estimate; ``_use`` chooses among them.
+        self._all = first, second, *motions(usable, first, second)
+        self._use(np.ones(len(first), dtype=bool))
         self._sigma_t = self._sigma_r = 1.0
         #: Logarithm of the scale where the motion does not determine it.
         self._usual = 0.0
+
+    def _use(self, chosen: Mask) -> None:
+        """Compare only some of the motions from now on."""
+        first, second, b_t, b_r = self._all
+        self._used = chosen
+        self._first, self._second = first[chosen], second[chosen]
+        self._b_t, self._b_r = b_t[chosen], b_r[chosen]
         self._a_t, self._a_r = self._reference_motions(0.0)
 
     def solve(self) -> Floats:
@@ -276,13 +304,13 @@ class _Problem:
         return found
 
     def leave_jumps_out(self, vector: Floats) -> bool:
-        """Leave out motions that contradict a solution; return whether there were any."""
+        """Leave out the motions that contradict a solution; return whether they are others."""
+        before = self._used
+        self._use(np.ones(len(before), dtype=bool))
         size = np.linalg.norm(self.residuals(vector)[:-_UNKNOWNS].reshape(2, -1, 3), axis=2)
         kept = (size <= _JUMP * np.median(size, axis=1, keepdims=True)).all(axis=0)
-        self._first, self._second = self._first[kept], self._second[kept]
-        self._b_t, self._b_r = self._b_t[kept], self._b_r[kept]
-        self._a_t, self._a_r = self._reference_motions(0.0)
-        return not kept.all()
+        self._use(kept)
+        return not np.array_equal(kept, before)
 
     def start(self) -> Floats:
         """Solve step 2, and scale the residuals by its scatter."""
@@ -378,13 +406,10 @@ class _Problem:
         rest = self.residuals(vector)[:-_UNKNOWNS]
         half = len(rest) // 2
         scale = np.ones(len(rest) + _UNKNOWNS)
-        # A robust estimate of the scatter. Overlapping motions share noise: count only as many as
-        # fit into the recording without overlap.
-        span = float(self._stamps[-1] - self._stamps[0]) / NS_PER_S
-        overlap = max(len(self._first) / max(span / _PAIRS_S[0], 1.0), 1.0)
+        # A robust estimate of the scatter.
         for part in (slice(0, half), slice(half, 2 * half)):
             sigma = max(1.4826 * float(np.median(np.abs(rest[part]))), _LEAST_SCATTER)
-            scale[part] = 1.0 / (sigma * np.sqrt(overlap))
+            scale[part] = 1.0 / (sigma * np.sqrt(self._overlap))
         # Without Huber weights, and with one evaluation: the Jacobian at the result.
         jacobian = least_squares(self.residuals, vector, jac='3-point', max_nfev=1).jac
         weighted = jacobian * scale[:, None]
