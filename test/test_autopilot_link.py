@@ -53,6 +53,47 @@ def test_a_link_that_is_stuck_never_holds_up_who_sends():
             held.set()
 
 
+def test_a_sample_leaves_before_what_has_arrived_is_read():
+    order, links, known = [], [], threading.Event()
+
+    class Busy(Transport):
+        peer = 'busy'
+
+        def __init__(self):
+            self._pair = socket.socketpair()
+            self._pair[1].send(b'.')
+
+        def fileno(self):
+            return self._pair[0].fileno()
+
+        def expire(self):
+            """Let a sample come while the bytes are known to wait."""
+            assert known.wait(10)
+            if links:
+                links.pop().send(VisionBatch(time.time_ns(), (make_message(
+                    'HEARTBEAT', type=6, autopilot=8, system_status=4, mavlink_version=3),)))
+
+        def read(self):
+            order.append('read')
+            self._pair[0].recv(1)
+            return b''
+
+        def write(self, data, until_s=math.inf):
+            if until_s < math.inf:
+                order.append('sample')
+            return True
+
+        def close(self):
+            for one in self._pair:
+                one.close()
+
+    with running_link('udpout:127.0.0.1:9', opener=lambda connection: Busy()) as link:
+        links.append(link)
+        known.set()
+        wait_until(lambda: len(order) >= 2, what='both')
+    assert order == ['sample', 'read']
+
+
 def test_samples_that_waited_too_long_are_not_sent():
     with running_link('udpout:127.0.0.1:9') as link:
         wait_until(lambda: link.report().up)

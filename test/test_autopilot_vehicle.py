@@ -99,6 +99,21 @@ def test_parameters_that_the_autopilot_does_not_take_are_reported_and_others_are
     assert 1 < sent.count('EKF2_EV_CTRL') < 10
 
 
+def test_names_of_parameters_that_are_bytes_are_names():
+    """Old versions of pymavlink decode them so."""
+    class Old(Together):
+
+        def take(self, message, component=1, system=None):
+            if message.get_type() == 'PARAM_VALUE':
+                message.param_id = message.param_id.encode()
+            super().take(message, component, system)
+
+    both = Old()
+    both.run(5)
+    assert both.vehicle.parameters.done
+    assert not [one for one in both.vehicle.parameters.verdicts if 'no answer' in str(one)]
+
+
 def test_a_parameter_that_the_firmware_lacks_is_reported_and_does_not_stop_the_others():
     both = Together()
     del both.fake.values['EKF2_EV_CTRL']

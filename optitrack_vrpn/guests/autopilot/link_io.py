@@ -208,7 +208,10 @@ class LinkThread:
         return True
 
     def _wait(self) -> None:
-        """Open the link if necessary, and wait for work."""
+        """Read what has arrived, open the link if necessary, and wait for work."""
+        # Here, not before the samples that the last wait found: decoding would delay them.
+        if self._transport is not None and self._readable:
+            self._read(self._transport)
         transport = self._transport or self._open()
         poll = select.poll()
         poll.register(self._wake_read, select.POLLIN)
@@ -292,9 +295,7 @@ class LinkThread:
                 'and its own system id'))
 
     def _turn(self) -> None:
-        """Read, and send what is due."""
-        if self._transport is not None and self._readable:
-            self._read(self._transport)
+        """Send what is due."""
         with self.lock:
             due = self.vehicle.tick(time.time_ns(), time.monotonic_ns())
             events = self.vehicle.take_events()

@@ -259,8 +259,10 @@ class Vehicle:
                     self._begin()
                 return [] if answer is None else [answer]
             case 'PARAM_VALUE':
-                self.parameters.receive(
-                    message.param_id, message.param_value, message.param_type)
+                name = message.param_id
+                self.parameters.receive(    # bytes in old versions of pymavlink
+                    name.decode('ascii', 'replace') if isinstance(name, bytes) else name,
+                    message.param_value, message.param_type)
             case 'GPS_GLOBAL_ORIGIN':
                 self.origin.receive(message.latitude, message.longitude, message.altitude)
             case 'AUTOPILOT_VERSION':
