@@ -241,8 +241,8 @@ def main():
                                     for name, settings in METHODS.items()))
         table('hand_held, fewer images', (
             (f'{RATE // every} Hz, {name}', evaluate(
-                render('hand_held', arguments.seed, every), METHODS[name]))
-            for every in (3, 6) for name in ('default', 'without prediction')))
+                render('hand_held', arguments.seed, every), settings))
+            for every in (3, 6) for name, settings in METHODS.items()))
 
 
 if __name__ == '__main__':

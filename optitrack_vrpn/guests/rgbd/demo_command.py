@@ -219,8 +219,8 @@ def mount_error(found: 'OdometryEvaluation', truth: Floats) -> MountError:
 #: Greatest error of a right evaluation of the trajectory 'calibration'. Chosen: a wrong mount is
 #: off by centimetres or degrees; runs of 28 s at 10 Hz had 0.4 to 2.1 mm
 #: (docs/evidence/rgbd_odometry.md), more on a busy machine, which loses images. The stated
-#: deviation is no bound: it takes successive motions as independent, but the errors of odometry
-#: last for seconds.
+#: deviation is no bound: it takes errors of blocks of 4 s as independent, and does not contain
+#: errors that depend on the attitude.
 MOST_ERROR = MountError(6.0, 0.5)
 
 
