@@ -276,11 +276,14 @@ def test_losses_with_two_publishers_are_counted_in_their_own_session(graph):
     assert node.finished[1] == ''
 
 
-def test_a_recording_without_the_bodies_that_were_asked_for_is_no_success(graph):
-    """Diagnostics and transforms are recorded all the same."""
+@pytest.mark.parametrize('bodies, problem', [
+    (('dorne*',), '--bodies dorne* matches nothing'), ((), '')])
+def test_a_recording_without_the_bodies_that_were_asked_for_is_no_success(graph, bodies, problem):
+    """Without a further topic it is: launch files name topics that a robot may not have."""
     status = graph.publisher(DiagnosticArray, '/diagnostics')
     drone = graph.publisher(PoseStamped, '/drone_1/pose')
-    node = graph.recorder(choice=TopicChoice(bodies=('drone*', 'dorne*')))
+    node = graph.recorder(choice=TopicChoice(
+        bodies=('drone*', *bodies), topics=('/camera/absent',)))
     node.trigger_configure()
     node.trigger_activate()
     for publisher, message in ((status, DiagnosticArray()), (drone, pose(1))):
@@ -288,7 +291,15 @@ def test_a_recording_without_the_bodies_that_were_asked_for_is_no_success(graph)
         publisher.publish(message)
     wait_until(lambda: node.progress().status.messages >= 2, what='the messages')
     node.trigger_deactivate()
-    assert node.finished[1] == '--bodies dorne* matches nothing'
+    assert node.finished[1] == problem
+
+
+def test_a_recording_without_any_message_names_the_topics_that_were_asked_for(graph):
+    node = graph.recorder(choice=TopicChoice(topics=('/camera/absent',)))
+    node.trigger_configure()
+    node.trigger_activate()
+    node.trigger_deactivate()
+    assert node.finished[1].endswith('; --topic /camera/absent matches nothing')
 
 
 def test_each_session_of_mocap_control_has_its_file(graph):

@@ -46,13 +46,17 @@ class TopicChoice:
         return not self.bodies or any(
             _is_of(topic, pattern) for pattern in self.bodies)
 
-    def unmatched(self, topics: Iterable[str]) -> list[str]:
-        """List the patterns that match none of the topics, as the options that gave them."""
+    def unmatched(self, topics: Iterable[str]) -> tuple[list[str], list[str]]:
+        """
+        List the patterns that match none of the topics, as the options that gave them.
+
+        :returns: those of bodies, and those of further topics.
+        """
         found = list(topics)
-        return [f'--bodies {pattern}' for pattern in self.bodies
-                if not any(_is_of(topic, pattern) for topic in found)] + [
-            f'--topic {pattern}' for pattern in self.topics
-            if not any(fnmatchcase(topic, absolute(pattern)) for topic in found)]
+        return ([f'--bodies {pattern}' for pattern in self.bodies
+                 if not any(_is_of(topic, pattern) for topic in found)],
+                [f'--topic {pattern}' for pattern in self.topics
+                 if not any(fnmatchcase(topic, absolute(pattern)) for topic in found)])
 
 
 def _is_of(topic: str, pattern: str) -> bool:

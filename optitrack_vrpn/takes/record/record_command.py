@@ -193,8 +193,8 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     Run the tool.
 
     :param argv: arguments, those of the process by default.
-    :returns: 0; 1 if the recording is incomplete or a repair lost messages; else see
-        ``exit_code``.
+    :returns: 0; 1 if the recording is incomplete (see ``record``) or a repair lost messages; else
+        see ``exit_code``.
     """
     own, ros_arguments = split_ros_args(sys.argv[1:] if argv is None else argv)
     arguments = _checked(own)

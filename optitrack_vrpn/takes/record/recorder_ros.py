@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
 from functools import partial
+from itertools import chain
 import os
 from pathlib import Path
 import platform
@@ -256,17 +257,19 @@ class Recorder(ControlledLifecycleNode):
         if self._spool is not None and not self._looked and (
                 time.monotonic() - self._began > _FOUND_S):
             self._looked = True
-            for text in self._missing(self._spool.status().messages):
+            for text in chain(*self._missing(self._spool.status().messages)):
                 self.get_logger().warning(text)
         if self._spool is not None:
             stopped = self._spool.status().stopped or self._intake_fault()
             self._log.state(ERROR, stopped and f'recording has stopped: {stopped}', 'stopped')
 
-    def _missing(self, messages: int) -> list[str]:
+    def _missing(self, messages: int) -> tuple[list[str], list[str]]:
         """
         Describe what was to be recorded and does not arrive, one line each.
 
         :param messages: number of recorded messages.
+        :returns: what a recording is incomplete without; and patterns of further topics, which
+            launch files give whether or not the topics exist, while anything was recorded.
         """
         readers = self._intake.readers if self._intake is not None else []
         found = ''
@@ -277,8 +280,11 @@ class Recorder(ControlledLifecycleNode):
             cause, remedy = without_shared_memory(local_nodes())
             found = f'no message of {counted(len(readers), "topic")} has arrived' + (
                 f': {cause}; {remedy}' if cause else '')
-        patterns = self._config.choice.unmatched(reader.metadata.name for reader in readers)
-        return [*filter(None, [found]), *(f'{pattern} matches nothing' for pattern in patterns)]
+        bodies, further = ([f'{pattern} matches nothing' for pattern in patterns]
+                           for patterns in self._config.choice.unmatched(
+                               reader.metadata.name for reader in readers))
+        needed = [*filter(None, [found]), *bodies]
+        return (needed, further) if messages else (needed + further, [])
 
     def _notes(self) -> dict[str, str]:
         """Return the notes that are stored in the file."""
@@ -314,8 +320,8 @@ class Recorder(ControlledLifecycleNode):
         lost = sum(self._intake.lost().values()) if self._intake is not None else 0
         problem = '; '.join(filter(None, (spool.stop(), self._intake_fault())))
         status = spool.status()
-        if not problem:
-            problem = '; '.join(self._missing(status.messages))
+        needed, further = self._missing(status.messages)
+        problem = problem or '; '.join(needed)
         if lost:
             problem = '; '.join(filter(None, (problem, (
                 f'lost on the way: {counted(lost, "message")} that publishers had dropped before '
@@ -330,6 +336,8 @@ class Recorder(ControlledLifecycleNode):
             log.error(f'recorded {summary}; {problem}')
         else:
             log.info(f'recorded {summary}')
+        for text in further:
+            log.warning(text)
 
     def _intake_fault(self) -> str:
         return self._intake.fault if self._intake is not None else ''
@@ -364,7 +372,8 @@ def record(
     :param seconds: duration of the recording (s), 0 for no limit.
     :param argv: the command line for ROS, with the program's name first.
     :param report: called once a second with the state of the recording.
-    :returns: exit code: 1 if a recording could not be created or closed, or a message was lost.
+    :returns: exit code: 1 if a recording could not be created or closed, a message was lost, none
+        came, or a pattern of bodies matches nothing.
     """
     made: list[Recorder] = []
 
