@@ -25,6 +25,13 @@ def test_a_removed_command_says_what_to_run(name, monkeypatch, capsys):
     assert line == f'optitrack_vrpn: {name} was removed: {removed.COMMANDS[name]}'
 
 
+@pytest.mark.parametrize('name', ('motive_sim', 'gantry_sim', 'imu_sim', 'rgbd_sim'))
+def test_a_removed_option_is_refused_by_all_simulators_that_had_it(name, monkeypatch, capsys):
+    monkeypatch.setattr(sys, 'argv', ['optitrack_vrpn', name, '--stamp-in-pose'])
+    assert main() == 64
+    assert '--stamp-in-pose was removed: leave it out' in capsys.readouterr().err
+
+
 @pytest.mark.parametrize('name', removed.LAUNCH_ARGUMENTS)
 def test_a_removed_launch_argument_says_what_to_do(name):
     with pytest.raises(ValueError, match='discovery_server|--format gantry'):

@@ -75,7 +75,8 @@ VALUES: dict[str, str] = {
 #: Options of commands, as ``COMMAND --option``.
 OPTIONS: dict[str, str] = {
     'calibrate --pivot': 'put the tip on marks that are known, and give --placements',
-    'motive_sim --stamp-in-pose': 'leave it out; a pose has its true place',
+    **{f'{simulator} --stamp-in-pose': 'leave it out; a pose has its true place'
+       for simulator in ('motive_sim', 'gantry_sim', 'imu_sim', 'rgbd_sim')},
     'demo --autopilot': 'run the demo, and mavlink_bridge in its ROS_DOMAIN_ID against a '
                         'simulator of the autopilot (docs/autopilot.md)',
 }
