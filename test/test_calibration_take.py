@@ -109,8 +109,8 @@ def test_a_take_that_cannot_be_used_says_why_in_one_line(tmp_path, capsys):
     assert 'latency_ms' in found['refused'] and 'damaged' in found['reasons']['latency_ms']
 
 
-@pytest.mark.parametrize('whole', [3, 0])
-def test_samples_that_cannot_be_decoded_are_counted(tmp_path, whole):
+@pytest.mark.parametrize('whole, other', [(3, False), (0, False), (0, True)])
+def test_samples_that_cannot_be_decoded_are_counted(tmp_path, whole, other):
     nine = np.zeros(9)
     data = cdr(make(
         'sensor_msgs/Imu', header(BEGIN_NS, 'imu_link'),
@@ -122,6 +122,9 @@ def test_samples_that_cannot_be_decoded_are_counted(tmp_path, whole):
     for number in range(whole + 2):
         writer.write(Message(1, number, BEGIN_NS + number, BEGIN_NS, (
             data if number < whole else data[:100])), 1)
+    if other:
+        writer.write(NewTopic(2, TopicMetadata('/good', 'sensor_msgs/msg/Imu', []), ''), 1)
+        writer.write(Message(2, 0, BEGIN_NS, BEGIN_NS, data), 1)
     writer.close()
     if whole:
         topic, imu, unread = read_imu(tmp_path / 'take', '')
@@ -129,7 +132,7 @@ def test_samples_that_cannot_be_decoded_are_counted(tmp_path, whole):
         assert imu.gyro[0].tolist() == [1.0, 2.0, 3.0] and imu.frame_id == 'imu_link'
     else:
         with pytest.raises(ConfigurationError, match='2 messages on /imu, and none'):
-            read_imu(tmp_path / 'take', '')
+            read_imu(tmp_path / 'take', 'imu' if other else '')
 
 
 @pytest.mark.parametrize('text, wrong', [

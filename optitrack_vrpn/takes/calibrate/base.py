@@ -233,7 +233,7 @@ def placements_result(placements: Sequence[Placement], body: str) -> Calibration
 
 def odometry_result(hand_eye: Any, body: str) -> CalibrationResult:
     """
-    Convert the result of ``recording.estimate_hand_eye``: the frame of the odometry in the body.
+    Convert the result of ``estimate_hand_eye``: the frame of the odometry in the body.
 
     :param hand_eye: planar motion leaves the height at zero, as its warnings say.
     """

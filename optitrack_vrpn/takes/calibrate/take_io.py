@@ -52,12 +52,14 @@ def read_imu(path: Path, topic: str) -> tuple[str, ImuData, int]:
     except OSError as error:
         raise ConfigurationError(f'{path}: {error.strerror}') from None
     found = {name: of_topic for name, of_topic in parts.items() if of_topic}
-    if not found and unread:
-        name, count = unread.most_common(1)[0]
+    if unread and not found and not topic:
+        name = unread.most_common(1)[0][0]
+    else:
+        name = _choose(parts if topic else found, topic, 'topic of sensor_msgs/Imu', '--imu')
+    if name not in found:
         raise ConfigurationError(
-            f'{path}: {counted(count, "message")} on {name}, and none can be decoded: they are '
-            'damaged, or their type has another serialisation or definition than ROS 2 writes')
-    name = _choose(found, topic, 'topic of sensor_msgs/Imu', '--imu')
+            f'{path}: {counted(unread[name], "message")} on {name}, and none can be decoded: they '
+            'are damaged, or their type has another serialisation or definition than ROS 2 writes')
     stamps, gyro, accelerometer = (np.concatenate(column) for column in zip(*(
         (part.stamps_ns, part.gyro, part.accelerometer) for part in found[name])))
     order = np.argsort(stamps, kind='stable')
