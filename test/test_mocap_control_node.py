@@ -10,7 +10,7 @@ from mocap4r2_control_msgs.msg import Control
 from optitrack_vrpn.control.participant_ros import ControlledLifecycleNode
 from optitrack_vrpn.control.protocol import ControlConfig, GENERATIONS
 from optitrack_vrpn.core.errors import ConfigurationError, TransportError
-from optitrack_vrpn.core.severity import ERROR, INFO
+from optitrack_vrpn.core.severity import ERROR, INFO, WARN
 from optitrack_vrpn.node.base.node_parts import ThrottledLog
 import pytest
 from rclpy.lifecycle import TransitionCallbackReturn
@@ -238,6 +238,16 @@ def test_a_fault_is_logged_soon_after_an_information_of_the_same_key(make, conso
         log(severity, text, 'cable')
     written = console.unread()
     assert 'cable-in' in written and written.count('cable-out') == 1
+
+
+def test_a_state_is_logged_again_with_another_severity_and_not_each_time_it_changes(make, console):
+    log = ThrottledLog(make('flapping'))
+    for _ in range(10):
+        log.state(WARN, 'cable-loose', 'cable')
+        log.state(ERROR, 'cable-loose', 'cable')
+    written = console.unread()
+    assert written.count('cable-loose') == 2
+    assert written.index('WARN') < written.index('ERROR')
 
 
 def test_a_command_in_two_generations_is_acknowledged_in_both(

@@ -98,3 +98,12 @@ def test_a_state_is_written_when_it_changes_and_again_after_it_ended():
     assert repetition.state('a', 'y')
     assert sum(repetition.state(number, 'x') for number in range(1000)) == 99
     assert repetition.state('a', 'z'), 'of a key that is known'
+
+
+def test_a_state_that_comes_and_goes_is_written_once_in_5_s_and_the_last_one_in_the_end():
+    repetition, written = Repetition(), []
+    for tick in range(200):    # of 0.1 s; it stays from the 101st on
+        text = 'xy'[min(tick, 101) % 2]
+        if repetition.state('a', text, tick * 100_000_000):
+            written.append((tick, text))
+    assert written == [(0, 'x'), (1, 'y'), (50, 'x'), (51, 'y'), (100, 'x'), (101, 'y')]

@@ -153,6 +153,16 @@ def test_a_map_is_saved_loaded_and_published_on_request(mapper, tmp_path):
     wait_until(lambda: graph_of(robot)[0] == 1)
 
 
+def test_a_bug_in_the_mapper_is_logged_and_costs_one_frame(mapper, monkeypatch, console):
+    here, robot = mapper
+    with monkeypatch.context() as patch:
+        patch.setattr(RgbdMapper, '_keep', lambda *_: 1 // 0)
+        drive(here, robot, [0])
+        robot.diagnosis('a bug in the mapper')
+    assert 'ZeroDivisionError' in console.unread()
+    drive(here, robot, [1])
+
+
 def test_a_pause_of_the_odometry_leaves_the_motion_open(mapper):
     here, robot = mapper
     drive(here, robot, [0, 1, 2])

@@ -5,8 +5,7 @@ Repetitions that a log leaves out.
 
 Four rules decide what is written: an event is written once in a few seconds, a state when it
 changes, a change of the connection once per outage, and a problem when it begins and when it ends.
-The findings of the table of rules are evaluated periodically. Nothing else in this package
-remembers what was written.
+The findings of the table of rules are evaluated periodically.
 """
 
 from collections.abc import Hashable, Mapping
@@ -66,22 +65,30 @@ class Repetition(Generic[P]):
         self._outage_written = True
         self._begun = Throttle(REMIND_S)
         self._present: dict[Hashable, tuple[P, bool]] = {}
-        self._states: dict[Hashable, object] = {}
+        self._states: dict[Hashable, Hashable] = {}
+        self._changes = Throttle(REPEAT_S)
 
     def event(self, key: Hashable, now_ns: int) -> Optional[int]:
         """Return how many events of a key were left out before this one; None to leave it out."""
         return self._events.allow(key, now_ns)
 
-    def state(self, key: Hashable, state: object) -> bool:
+    def state(self, key: Hashable, state: Hashable, now_ns: Optional[int] = None) -> bool:
         """
         Return whether a state is written: it differs from the last one of its key.
 
         :param state: '' for nothing to write.
+        :param now_ns: a state that comes and goes is written once in a few seconds, by a call
+            after that; None to write each change.
         """
-        if key not in self._states and len(self._states) >= _MOST_STATES:
+        before = self._states.get(key, '')
+        if state == before or (
+                key not in self._states and len(self._states) >= _MOST_STATES):
             return False
-        before, self._states[key] = self._states.get(key, ''), state
-        return state not in (before, '')
+        if state != '' and now_ns is not None and (
+                self._changes.allow((key, state), now_ns) is None):
+            return False
+        self._states[key] = state
+        return state != ''
 
     def outage(
         self, state: Hashable, text: str, now_ns: int, fault: bool, connected: bool,

@@ -161,19 +161,21 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
 
     def _make_worker(self) -> Worker[_Frame]:
         """Make the thread that maps; it serves the calls of services before frames."""
-        def process(frame: _Frame) -> None:
-            self._done(functools.partial(self._map, frame))
-        return Worker('mapper', lambda error: True, process=process, limit=_WAITING, oldest=True)
+        return Worker('mapper', self._failed, process=self._map, limit=_WAITING, oldest=True)
+
+    def _failed(self, error: Exception) -> bool:
+        """Report an error of the thread that maps, which goes on."""
+        self._error = str(error) if isinstance(error, OptitrackVrpnError) else (
+            f'a bug in the mapper:\n{"".join(traceback.format_exception(error))}')
+        self._log(ERROR, self._error, type(error).__name__)
+        return True
 
     def _done(self, work: Callable[[], Any]) -> tuple[bool, str]:
         """Run ``work``; return True and its text, or False and the error."""
         try:
             return True, str(work() or '')
         except Exception as error:
-            known = isinstance(error, OptitrackVrpnError)
-            self._error = str(error) if known else (
-                f'a bug in the mapper:\n{traceback.format_exc()}')
-            self._log(ERROR, self._error, type(error).__name__)
+            self._failed(error)
             return False, self._error
 
     def _map(self, frame: _Frame) -> None:

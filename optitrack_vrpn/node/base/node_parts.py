@@ -72,7 +72,8 @@ class ThrottledLog:
     def state(self, severity: Severity, text: str, key: Hashable) -> None:
         """Log a line if it differs from the last one of its key; '' is no line."""
         with self._lock:
-            changed = self.repetition.state(key, text)
+            changed = self.repetition.state(
+                key, (severity, text) if text else '', HostClock.now_ns())
         if changed and ros_is_up(self._node):
             self._write(severity, text)
 
