@@ -174,9 +174,10 @@ class NodeSettings:
             'published; stamps.latency_ms does not count; 0 publishes '
             'poses of any age'))
     load_shedding: bool = setting(True, change=Change.ANY_TIME, doc=(
-        'while this computer cannot keep up, leave out odom, twist, accel and pose_cov, and if '
-        'that is not enough whole frames, evenly, so that the others are on time; false publishes '
-        'all, late, up to stamps.max_age_s'))
+        'while this computer cannot keep up, publish odom, twist, accel and pose_cov with every '
+        'second or fourth pose only, and if that is not enough leave out whole frames, '
+        'evenly, so that the others are on time; false publishes all, late, up to '
+        'stamps.max_age_s'))
     world_offset: WorldOffset = section(WorldOffset())
     lowpass: LowpassConfig = section(LowpassConfig())
     velocity_source: str = setting('estimate', choices=('estimate', 'server'), doc=(
