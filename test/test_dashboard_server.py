@@ -152,7 +152,8 @@ def test_malformed_and_oversized_messages_end_only_their_sender(served):
             for data in ('{', '[]', 'null', '{"type": "fly"}', '{"type": "start"}',
                          '{"type": "start", "id": 5}', '{"type": "history", "body": "x"}',
                          '{"type": "start", "id": "1", "on": 1}', '[' * 2000,
-                         '{"type": "stop", "id": "1", "session": "a\\u0000b"}'):
+                         '{"type": "stop", "id": "1", "session": "a\\u0000b"}',
+                         f'{{"type": "stop", "id": "1", "session": "{"a" * 65}"}}'):
                 async with connect(session, served) as socket:
                     await socket.send_json({'type': 'history', 'body': 77})
                     await until(socket, lambda one: one['body'] is None, 'history')

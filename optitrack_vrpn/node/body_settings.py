@@ -201,14 +201,24 @@ def sections() -> str:
     """Write the table of outputs, and what settings single bodies have."""
     names = (*NAMES, 'offset')
     others = ', '.join(f'`{name}`' for name in BODY_PARAMETERS if name not in names)
+    groups: dict[str, list[str]] = {}
+    for name, kind in topic_kinds.KINDS.items():
+        if kind.needs:
+            groups.setdefault(kind.needs, []).append(f'`{name}`')
+    fixed = '; '.join(', '.join(group) for group in groups.values())
     return '\n'.join((
         '### Outputs', '',
         'The parameter `outputs` lists what is published. Without a remark in the last column an '
         f'output is published {topic_kinds.Computed.SUBSCRIBED.value}, and costs nothing without.',
         '', topic_kinds.markdown_table(),
+        'While the node is configured, outputs of these groups can be added only if one of the '
+        f'same group is on, since the client decides at its start what it reads: {fixed}. Else '
+        'clean the node up first.', '',
         '### Settings of single bodies', '',
         "`bodies.NAME.SETTING`, with Motive's name of the body or a pattern (`*`, `?`, `[abc]`). "
         'A setting under the name of the body overrides patterns, and later patterns override '
         'earlier ones. `bodies.NAME.validation.max_speed` is the same as '
-        '`bodies.NAME.max_speed`.', '', markdown_table([BODY_PARAMETERS[name] for name in names]),
+        '`bodies.NAME.max_speed`. ROS reads a name with blanks, or a pattern, from a file alone: '
+        "`-p 'bodies.Rigid Body 1.offset:=...'` is refused.", '',
+        markdown_table([BODY_PARAMETERS[name] for name in names]),
         f'These have the meaning of those for all bodies, and override them: {others}.', ''))

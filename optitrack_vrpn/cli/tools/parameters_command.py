@@ -65,7 +65,8 @@ def page() -> str:
         '`ros2 run optitrack_vrpn parameters --node NAME` prints it, with `--markdown` as a '
         'table. The type of a parameter is that of its default: `1.0` double, `1` int, `[]` a '
         'list.', '',
-        'Parameters are fixed while a node is configured. These can change at any time:', '',
+        'Parameters are fixed while a node is configured. These can change at any time, within '
+        'the limits stated below:', '',
         *(f'- {node.name}: {free}' for node in nodes() if (free := _changeable(node))), '',
         *('\n'.join((f'## {node.name}', '', *sections)) for node in nodes()
           if (sections := _own_sections(node)))))
