@@ -9,7 +9,6 @@ import hashlib
 import json
 import os
 import re
-import signal
 import socket
 import time
 
@@ -290,41 +289,6 @@ def test_record_starts_the_recorder_alone_is_shown_to_all_and_the_take_is_assess
             NodeProcess('-p', f'port:={free_port()}', '-p', 'autostart:=true'):
         latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
         bridge = observer.node.create_publisher(DiagnosticStatus, '/armed_vehicles', latched)
-        run(work, 100.0)
-
-
-def test_a_recorder_that_is_stopped_or_killed_is_not_shown_as_recording(served):
-    pytest.importorskip('mocap4r2_control_msgs.msg', reason='control messages')
-
-    async def work(session):
-        async with connect(session, served) as page:
-            folder = (await until(page, lambda one: True))['recording']['folder']
-            with NodeProcess('--control', '-o', folder, tool='record', ros=False) as recorder:
-                def texts(one):
-                    return [row['text'] for row in one['findings']
-                            if row['over_s'] is None and 'record' in row['text']]
-
-                await until(page, lambda one: one['recording']['recorder'] == 'inactive')
-                await page.send_json({'type': 'record', 'id': 'r', 'on': True, 'session': 'cut'})
-                found = await until(page, lambda one: one['recording']['active'])
-                name = found['recording']['active']['name']
-                assert not texts(found)
-                recorder.process.send_signal(signal.SIGSTOP)
-                found = await until(page, texts)
-                assert any('recorder does not answer' in text for text in texts(found))
-                assert not found['recording']['active']
-                assert found['recording']['recorder'] != 'active'
-                recorder.process.send_signal(signal.SIGCONT)
-                await until(page, lambda one: one['recording']['active'] and not texts(one))
-                recorder.process.kill()
-                await until(page, lambda one: not one['recording']['recorder'] and any(
-                    f'{name} is not closed' in text for text in texts(one)))
-                await asyncio.sleep(1.0)
-                assert not (await until(page, lambda one: True))['recording']['active']
-
-    with Observer() as observer:
-        topic = observer.node.create_publisher(DiagnosticStatus, '/ticks', 10)
-        observer.node.create_timer(0.1, lambda: topic.publish(DiagnosticStatus(name='tick')))
         run(work, 100.0)
 
 
