@@ -179,6 +179,15 @@ def test_after_a_pause_names_are_confirmed_again(motive, before_ms):
     assert motive.settle() == ['Intruder']
 
 
+def test_frames_that_waited_in_vain_do_not_make_their_ids_unknown(motive):
+    """After a pause, frames before the request have no names; the definitions have their ids."""
+    motive.settle()
+    motive.silent(1, ms=1_600.0)
+    motive.silent(3)
+    motive.settle()
+    assert not motive.talk.driver.known.unnamed
+
+
 def test_numbers_that_start_again_mean_a_new_list(motive):
     motive.settle()
     motive.settle()

@@ -368,7 +368,9 @@ class NatNetDriver:
         unknown, self._translator.unknown = self._translator.unknown, ()
         models = self.models
         self.known.unconfirmed_s = models.unconfirmed_s(now_ns)
-        if models.uncertain or now_ns - self._asked_ns < _ASK_AGAIN_NS:
+        # Frames that waited for too long have no names, although their ids have some by now.
+        unknown = tuple(key for key in unknown if key not in models.names)
+        if models.uncertain or not unknown or now_ns - self._asked_ns < _ASK_AGAIN_NS:
             return
         self._asked_ns = now_ns
         models.ask(now_ns)
