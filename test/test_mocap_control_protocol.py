@@ -158,7 +158,9 @@ def test_a_round_keeps_the_first_pose_after_the_command():
 
 
 def test_a_name_of_several_systems_is_ambiguous_and_a_full_name_of_one_is_converted():
-    listeners = Listeners(['/y/a', '/x/a', '/x/b', '/c', f'/x/{NAMELESS}'], ['/x/a', '/c'])
+    listeners = Listeners(
+        (['/y/a', '/x/a', '/x/b', '/c', f'/x/{NAMELESS}'], ['/x/a', '/x/b']),
+        (['/x/a', '/c'], []))
     assert listeners.names == {'a', 'b', 'c'}
     assert listeners.ambiguous(['a', 'b', 'd']) == {'a': ['/x/a', '/y/a']}
     # Users may give either name; a full one that nobody has is for nobody, never for all.
@@ -168,8 +170,17 @@ def test_a_name_of_several_systems_is_ambiguous_and_a_full_name_of_one_is_conver
 
 
 def test_two_systems_of_one_full_name_are_several():
-    listeners = Listeners(['/recorder', '/recorder', '/c'], ['/recorder', '/c'])
+    listeners = Listeners(
+        (['/recorder', '/recorder', '/c'], ['/recorder', '/recorder', '/c']),
+        (['/recorder', '/c'], ['/recorder', '/c']))
     assert listeners.ambiguous(listeners.names) == {'recorder': ['/recorder'] * 2}
+
+
+def test_a_recorder_of_the_commands_that_it_follows_is_one_system():
+    # It subscribes twice, and publishes its acknowledgements once.
+    listeners = Listeners((['/recorder', '/recorder'], ['/recorder', '/mocap_control_7']))
+    assert listeners.names == {'recorder'}
+    assert not listeners.ambiguous(listeners.names)
 
 
 @pytest.mark.parametrize('deviation_ms, after_ms, ahead_ms', [

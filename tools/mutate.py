@@ -153,6 +153,8 @@ ROWS = (
      'test/test_dashboard_server.py -k report_is_written'),
     ('control/round.py', 'sorted(counts.elements())', 'sorted(counts)',
      'test/test_mocap_control_protocol.py -k one_full_name'),
+    ('control/round.py', 'published = Counter(publishers)', 'published = Counter(subscribers)',
+     'test/test_mocap_control_protocol.py -k of_the_commands'),
     ('takes/dashboard/control.py', ' and one.heard and not one.gone', '',
      'test/test_dashboard.py -k recorder_is'),
     ('takes/evaluate/evaluation_rules.py', "explains=('estimate lacks part',)", 'explains=()',

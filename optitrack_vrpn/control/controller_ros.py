@@ -81,10 +81,12 @@ class MocapController:
 
     def listeners(self) -> Listeners:
         """List the nodes that subscribe to commands."""
+        def names(found: Sequence[Any]) -> list[str]:
+            return [full_name(entry.node_name, entry.node_namespace) for entry in found]
+        topics = [line.publisher.topic_name for line in self._lines]
         return Listeners(*(
-            [full_name(entry.node_name, entry.node_namespace) for entry in
-             self._node.get_subscriptions_info_by_topic(line.publisher.topic_name)]
-            for line in self._lines))
+            (names(self._node.get_subscriptions_info_by_topic(topic)),
+             names(self._node.get_publishers_info_by_topic(topic))) for topic in topics))
 
     def states(self, names: Sequence[str], timeout_s: float) -> dict[str, str]:
         """

@@ -29,14 +29,18 @@ class Listeners:
     Commands and acknowledgements contain base names only: two nodes of one base name cannot be
     distinguished. A controller addresses no such name.
 
-    :param topics: full names of the subscribers of each topic of commands. A system subscribes
-        once to a topic: a name that occurs twice in one is of two systems.
+    :param topics: full names of the nodes on each topic of commands, those that subscribe and
+        those that publish. A system publishes its acknowledgements by one publisher: a name with
+        two is of two systems. Subscriptions do not count: a recorder has a second one, by which
+        it records the commands.
     """
 
-    def __init__(self, *topics: Iterable[str]) -> None:
+    def __init__(self, *topics: tuple[Iterable[str], Iterable[str]]) -> None:
         counts: Counter[str] = Counter()
-        for names in topics:
-            counts |= Counter(name for name in names if base_name(name) != NAMELESS)
+        for subscribers, publishers in topics:
+            published = Counter(publishers)
+            counts |= Counter({name: max(1, published[name]) for name in subscribers
+                               if base_name(name) != NAMELESS})
         self._full_names = sorted(counts.elements())
 
     @property
