@@ -113,6 +113,7 @@ class Vehicle:
         self._alone = False
         self._first_ns = self._heartbeat_ns = -1
         self._next_heartbeat_ns = self._next_ask_ns = 0
+        self._ticked_ns = self._silence_ns = 0
         self._events: list[Event] = []
         self._seen: dict[str, int] = {}
         self._others: dict[tuple[int, int], tuple[str, int]] = {}
@@ -172,7 +173,10 @@ class Vehicle:
         made: list[Any] = []
         if self._first_ns < 0:
             self._first_ns = monotonic_ns
-        if self._heartbeat_ns >= 0 and monotonic_ns - self._heartbeat_ns > _TIMEOUT_NS:
+        # The time of a halt of this process is no silence: what has arrived is not read yet.
+        self._silence_ns += min(monotonic_ns - self._ticked_ns, _HEARTBEAT_NS)
+        self._ticked_ns = monotonic_ns
+        if self._heartbeat_ns >= 0 and self._silence_ns > _TIMEOUT_NS:
             self._change(LinkEvent.SILENCE)
         self._follow(monotonic_ns)
         if monotonic_ns >= self._next_heartbeat_ns:
@@ -306,6 +310,7 @@ class Vehicle:
         self.signs = bool(message.get_header().incompat_flags & 1)
         self.armed = bool(message.base_mode & 128)    # MAV_MODE_FLAG_SAFETY_ARMED
         self._heartbeat_ns = monotonic_ns
+        self._silence_ns = 0
         self._change(LinkEvent.HEARTBEAT if right else LinkEvent.FOREIGN)
         self._follow(monotonic_ns)
 
