@@ -6,9 +6,7 @@ import math
 import socket
 import threading
 import time
-from types import SimpleNamespace
 
-from optitrack_vrpn.guests.autopilot import link_io
 from optitrack_vrpn.guests.autopilot.link_io import Codec, VisionBatch, WAITING
 from optitrack_vrpn.guests.autopilot.messages import make_message
 from optitrack_vrpn.guests.autopilot.transport_io import open_transport, Transport
@@ -94,50 +92,6 @@ def test_a_sample_leaves_before_what_has_arrived_is_read():
         known.set()
         wait_until(lambda: len(order) >= 2, what='both')
     assert order == ['sample', 'read']
-
-
-def test_a_halted_bridge_does_not_take_the_halt_for_silence(monkeypatch):
-    ahead_ns, waits, events = [0], [], []
-    heart = make_message('HEARTBEAT', type=2, autopilot=12, base_mode=0, custom_mode=0,
-                         system_status=4, mavlink_version=3)
-    heartbeat = Codec(1, 1).encode(heart)
-    monkeypatch.setattr(link_io, 'time', SimpleNamespace(
-        time_ns=time.time_ns, monotonic=time.monotonic,
-        monotonic_ns=lambda: time.monotonic_ns() + ahead_ns[0]))
-
-    class Halted(Transport):
-        peer = 'halted'
-        datagrams = True
-
-        def __init__(self):
-            self._pair = socket.socketpair(type=socket.SOCK_DGRAM)
-
-        def fileno(self):
-            return self._pair[0].fileno()
-
-        def next_limit_s(self):
-            """Halt before the wait, while other messages and a heartbeat arrive."""
-            waits.append(self)
-            if len(waits) % 5 == 0 and len(waits) < 100:
-                ahead_ns[0] += 10_000_000_000
-                for data in (b'other', b'messages', heartbeat):
-                    self._pair[1].send(data)
-            return math.inf
-
-        def read(self):
-            return self._pair[0].recv(1000)
-
-        def write(self, data, until_s=math.inf):
-            return True
-
-        def close(self):
-            for one in self._pair:
-                one.close()
-
-    with running_link('udpout:127.0.0.1:9', events.append, lambda connection: Halted()) as link:
-        wait_until(lambda: len(waits) >= 99, what='halts')
-        assert link.report().values['received'] > 10
-    assert not [one for one in events if 'heartbeat' in str(one)]
 
 
 def test_samples_that_waited_too_long_are_not_sent():

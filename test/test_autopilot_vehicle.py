@@ -12,7 +12,7 @@ from optitrack_vrpn.guests.autopilot.parameters import (
 from optitrack_vrpn.guests.autopilot.settings import BridgeSettings, plan
 from optitrack_vrpn.guests.autopilot.vehicle import VehicleLink
 import pytest
-from vehicle_kit import START, Together, vision
+from vehicle_kit import MS, START, Together, vision
 
 
 def test_the_bridge_introduces_itself_as_an_onboard_controller_of_the_vehicle():
@@ -127,6 +127,25 @@ def test_a_parameter_that_the_firmware_lacks_is_reported_and_does_not_stop_the_o
     (6, -1), (6, 2**31 - 1), (5, 2**31), (1, 200), (2, -3), (3, 60000), (4, -30000), (6, 0)])
 def test_integers_go_through_the_bytes_of_a_float_as_px4_has_them(mav_type, value):
     assert decode(encode(value, mav_type, True), mav_type, True) == value
+
+
+def test_the_time_of_a_halt_of_the_bridge_is_no_silence_of_the_autopilot():
+    """A turn comes before the heartbeats that have arrived meanwhile are read."""
+    both = Together()
+    both.run(5)
+    begun = both.vehicle.interruptions
+    for _ in range(3):
+        both.now += 10_000 * MS
+        both.alive = False
+        both.run(0.5)
+        assert both.vehicle.link is VehicleLink.ALIVE
+        both.alive = True
+        both.run(2)
+    assert both.vehicle.interruptions == begun
+    both.now += 10_000 * MS
+    both.alive = False
+    both.run(3)
+    assert both.vehicle.link is VehicleLink.LOST
 
 
 def test_a_lost_heartbeat_is_a_state_and_its_return_begins_anew():

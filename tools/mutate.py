@@ -298,7 +298,7 @@ ROWS = (
     (REPETITION, 'key not in self._states and len', 'len', LINES),
     (VEHICLE, 'if not done or before[1]:', 'if not done:', VEHICLE_TESTS),
     (VEHICLE, 'min(monotonic_ns - self._ticked_ns, _HEARTBEAT_NS)',
-     'monotonic_ns - self._ticked_ns', 'test/test_autopilot_link.py -k halted'),
+     'monotonic_ns - self._ticked_ns', VEHICLE_TESTS),
     (VEHICLE, '        self._silence_ns = 0\n', '', VEHICLE_TESTS),
     ('core/stats.py', ' and long > 2.5 * single', '',
      'test/test_stats_intervals.py -k coarse_ticks'),
