@@ -211,6 +211,20 @@ def test_ids_without_a_name_are_those_of_the_last_frame():
     assert frames(1, 3, 4, described=[1, 3, 4])[-1] == set()
 
 
+def test_ids_of_bodies_that_share_an_id_or_a_name_are_described():
+    talk = Talk()
+    stated = Definitions((
+        BodyDefinition('a', 1), BodyDefinition('b', 1), BodyDefinition('c', 2),
+        BodyDefinition('c', 3), BodyDefinition('d', 4)))
+    for number in range(1, 200):
+        now = S + number * S // 50
+        talk.receive(bodies(number, 1, 2, 3, 4, 5), now)
+        if MessageId.REQUEST_MODEL_DEFINITIONS in kinds(talk.due(now)):
+            talk.receive(encode_definitions(stated, (4, 1)), now + 1)
+    known = talk.driver.known
+    assert (known.unnamed, set(known.shared_ids), known.shared_names) == ({5}, {1}, ('c',))
+
+
 def test_a_skeleton_that_is_not_sent_any_more_is_not_said_to_be_local():
     talk = Talk(wanted=frozenset({'skeletons'}))
     offset = (0.25, 0.5, 0.0)

@@ -368,9 +368,7 @@ class NatNetDriver:
         unknown, self._translator.unknown = self._translator.unknown, ()
         models = self.models
         self.known.unconfirmed_s = models.unconfirmed_s(now_ns)
-        # Frames that waited for too long have no names, although their ids have some by now.
-        unknown = tuple(key for key in unknown if key not in models.names)
-        if models.uncertain or not unknown or now_ns - self._asked_ns < _ASK_AGAIN_NS:
+        if models.uncertain or now_ns - self._asked_ns < _ASK_AGAIN_NS:
             return
         self._asked_ns = now_ns
         models.ask(now_ns)
@@ -442,7 +440,7 @@ class NatNetDriver:
         if new is not None:
             self._watch.definitions(new)
         if self.known.unnamed:
-            self._watch.unnamed(self.models.undescribed)
+            self._watch.unnamed(self.models.ids)
         self.known.unconfirmed_s = self.models.unconfirmed_s(now_ns)
 
     def _answered(self, event: Union[Response, Unrecognized, Unanswered]) -> None:

@@ -49,6 +49,7 @@ class ServerWatch:
         self._asked = 0
         self._first_echo: Optional[RoundTrip] = None
         self._stepped = False
+        self._described: frozenset[int] = frozenset()
 
     def echo(self, echo: RoundTrip) -> Optional[str]:
         """
@@ -95,6 +96,7 @@ class ServerWatch:
     def definitions(self, definitions: Definitions) -> None:
         """Process a list of models."""
         known, table = self.known, name_table(definitions)
+        self._described = table.described
         known.bodies = tuple(sorted(map(model_name, table.names.values())))
         known.no_body = not (definitions.bodies or definitions.skeletons or definitions.assets)
         known.shared_ids, known.shared_names = table.shared_ids, table.shared_names
@@ -102,8 +104,13 @@ class ServerWatch:
         known.unread_types = tuple(definitions.unknown)
 
     def unnamed(self, keys: Iterable[int]) -> None:
-        """Note the ids of the last frame that no definition contains."""
-        self.known.unnamed = frozenset(key & 0xffffffff for key in islice(keys, _MOST_UNNAMED))
+        """
+        Note the ids that no definition contains.
+
+        :param keys: ids of the last frame, or those of them without a confirmed name.
+        """
+        self.known.unnamed = frozenset(key & 0xffffffff for key in islice(
+            (key for key in keys if key not in self._described), _MOST_UNNAMED))
 
     def answer(self, event: Union[Response, Unrecognized, Unanswered]) -> list[Event]:
         """

@@ -233,9 +233,9 @@ class ModelList:
             key in self._signs_ns or key in self._settled_ns for key in self._ids)
 
     @property
-    def undescribed(self) -> list[int]:
-        """Return the ids of the last frame that the last definitions do not contain."""
-        return [key for key in self._ids if key not in self._stated]
+    def ids(self) -> list[int]:
+        """Return the ids of the last frame."""
+        return self._ids
 
     def unconfirmed_s(self, now_ns: int) -> float:
         """Return for how long names have not been confirmed (s)."""

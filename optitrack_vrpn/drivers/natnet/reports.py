@@ -38,11 +38,13 @@ class IdTable(NamedTuple):
     :ivar shared_ids: ids that several models share, with their names; these cannot be
         distinguished.
     :ivar shared_names: names that several models share; these cannot be distinguished in ROS.
+    :ivar described: ids of all models, also of those that share an id or a name.
     """
 
     names: dict[int, Model]
     shared_ids: dict[int, tuple[str, ...]]
     shared_names: tuple[str, ...]
+    described: frozenset[int] = frozenset()
 
 
 def name_table(definitions: Definitions) -> IdTable:
@@ -52,7 +54,7 @@ def name_table(definitions: Definitions) -> IdTable:
         [(SKELETON_KEY | one.skeleton_id & 0xffffffff, one) for one in definitions.skeletons],
         [(ASSET_KEY | one.asset_id & 0xffffffff, one) for one in definitions.assets],
         [(PLATE_KEY | one.plate_id & 0xffffffff, one) for one in definitions.plates]]
-    table = IdTable({}, {}, ())
+    table = IdTable({}, {}, (), frozenset(key for models in kinds for key, _ in models))
     for models in kinds:
         ids = Counter(key for key, _ in models)
         names = Counter(model_name(model) for _, model in models)
