@@ -5,9 +5,9 @@ Attitudes that only time made valid: not followed by what moves or flies.
 
 The node publishes a pose that no motion in sight has led to when it has lasted for a time. The
 status of the body counts this (``accepted_by_time``) and gives the angle of the rotation that was
-accepted in this way since the last certain attitude (``accepted_by_time_deg``). Motion does not
-change it: it ends when the body turns back in place within a minute, or the user accepts the
-attitude. A vehicle that flies, or a machine in closed loop, must not follow a turn of more than
+accepted in this way since the last certain attitude (``accepted_by_time_deg``). Later motion of
+the body does not change this angle. The angle becomes 0 when the body turns back in place within a
+minute, or when the user accepts the attitude. A vehicle that flies, or a machine in closed loop, must not follow a turn of more than
 ``MOST_DEG``: it could be a wrong solution.
 """
 
@@ -88,13 +88,13 @@ class DoubtGuard:
         if not self.lost:
             return ''
         if self._now.degrees == 0.0:
-            return (f'its attitude has turned back by {self._base.degrees:.0f} degrees, from one '
-                    'that was accepted by time alone')
+            return (f'its attitude has turned back by {self._base.degrees:.0f} degrees from an '
+                    'attitude that was accepted by time alone')
         return (f'its attitude was accepted by time alone, after a turn of '
                 f'{self._now.degrees:.0f} degrees')
 
     @property
     def remedy(self) -> str:
-        """Return what makes it certain, '' if nothing does or it is followed."""
+        """Return how the user makes it certain; '' if the user cannot, or if it is followed."""
         return '' if not self.lost or self._now.degrees == 0.0 else (
             'if it is right, call the service accept_pose of the body')

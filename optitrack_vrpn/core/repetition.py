@@ -77,8 +77,9 @@ class Repetition(Generic[P]):
         Return whether a state is written: it differs from the last one of its key.
 
         :param state: '' for nothing to write.
-        :param now_ns: a state that comes and goes is written once in a few seconds, by a call
-            after that; None to write each change.
+        :param now_ns: present time on a clock that does not step (ns); None to write each change.
+            With it, a state that comes and goes is written once per ``REPEAT_S``; a state that
+            stays is written by a later call.
         """
         before = self._states.get(key, '')
         if state == before or (

@@ -29,8 +29,9 @@ class Worker(Generic[T]):
         the thread goes on, with the next item or after the next wait. It must not raise.
     :param process: processes one item.
     :param turn: called after each wait.
-    :param period_s: longest time between two turns (s), unless a turn takes most of it: then the
-        thread rests for half as long, so that other threads get their share of the interpreter.
+    :param period_s: longest time between two turns (s). After a turn that takes more than two
+        thirds of it, the thread rests for half the time of that turn, at most half a period, so
+        that other threads get their share of the interpreter.
     :param limit: total size of the waiting items at which the queue is full.
     :param oldest: drop the oldest items of a full queue instead of the new one.
     :param end: called once, as the last, in the thread; while the thread was never started, by

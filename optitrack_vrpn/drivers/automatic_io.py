@@ -116,7 +116,8 @@ class AutomaticSource:
         """
         Return the status of the chosen connection.
 
-        Before a choice, it is that of the best one with the hosts that any of them refused.
+        Before a choice, return the status of the best protocol, with the hosts that the client of
+        any protocol has refused.
         """
         chosen = self._choice.chosen
         with self._lock:
@@ -276,10 +277,10 @@ class AutomaticSource:
 
 def _why_without_poses(known: ServerFacts, reason: str) -> str:
     """
-    Return why a connection has no pose.
+    Return why a server that answers sends no usable pose.
 
-    :param known: what is known of its server.
-    :param reason: the reason of its state, which is used if nothing more is known.
+    :param known: the facts of the server.
+    :param reason: the text of the last change of the connection, for facts without a reason.
     """
     if known.undecodable:
         return UNDECODABLE.format(version=known.version, undecodable=known.undecodable)

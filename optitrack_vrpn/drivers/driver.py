@@ -104,7 +104,7 @@ class ServerFacts:
     :ivar unit_mm: its unit of length (mm).
     :ivar played: how poses of a take that it plays are treated: 'withheld' or 'published'; '' if
         it does not play one.
-    :ivar live_again: whether its poses are live after a take that it played.
+    :ivar live_again: whether it sends live poses after it played a take.
     :ivar bodies: names of what it describes, without those that cannot be distinguished.
     :ivar no_body: whether it describes no body at all.
     :ivar shared_ids: names of bodies by the id that they share.

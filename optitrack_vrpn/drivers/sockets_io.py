@@ -197,7 +197,7 @@ def program_on_udp_port(port: int, proc: str = '/proc') -> str:
                     (Path(proc, 'net', table)).read_text().splitlines()[1:]]
             inodes |= {f'socket:[{row[9]}]' for row in rows
                        if int(row[1].rpartition(':')[2], 16) == port}
-    with contextlib.suppress(OSError):    # of the search: a process ends meanwhile
+    with contextlib.suppress(OSError):    # a process ended during the search
         for link in Path(proc).glob('[0-9]*/fd/*') if inodes else ():
             with contextlib.suppress(OSError):    # it has ended, or it is another user's
                 if os.readlink(link) in inodes:

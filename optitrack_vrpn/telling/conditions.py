@@ -143,7 +143,7 @@ def contradicts(stated: str, up_axis: object) -> bool:
 
 
 def axis_remedy(stated: str, up_axis: object) -> str:
-    """Return what to do about a wrong up axis: up_axis has no value for x."""
+    """Return the remedy for a wrong up axis; the setting up_axis has no value for x."""
     return f'set up_axis: {stated}' if stated in ('y', 'z') else (
         f'set Up Axis in its streaming settings to {str(up_axis).upper()}')
 
@@ -161,7 +161,7 @@ def texts(*severities: Severity) -> Condition:
         for (subject, text), (stated, since_ns) in facts.texts.last.items():
             if stated in severities:
                 of, said = printable(subject), printable(text, 300)
-                # A text that comes again later is another case, which a log writes again.
+                # A text that the server sends again later is a case of its own, so that a log writes it.
                 yield from case(True, subject=f'{since_ns} {of}: {said}', of=of, said=said)
     return when
 

@@ -150,7 +150,7 @@ class VrpnClient(ReconnectingClient):
                  Outcome.SILENT if isinstance(error, NoAnswerError) else Outcome.FAILED,
                  str(error))
             raise
-        note(Outcome.OPEN)    # not after another exception, as that of a stop
+        note(Outcome.OPEN)    # not after another exception, such as that of a stop
 
     def _choose(self) -> TransportChoice:
         """Choose the transport; a request whose result is awaited is not repeated."""

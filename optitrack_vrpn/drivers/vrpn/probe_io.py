@@ -24,11 +24,11 @@ class VrpnSurroundings(NamedTuple):
     What surrounds a VRPN server.
 
     :ivar remembered: what is remembered of an unanswered request, with the remedy; or ''.
-    :ivar stranger: description of another program that has the port; or ''.
+    :ivar other_program: description of another program that uses the port; or ''.
     """
 
     remembered: str = ''
-    stranger: str = ''
+    other_program: str = ''
 
 
 def look(
@@ -39,10 +39,10 @@ def look(
     mute = tcp is not None and tcp.outcome is Outcome.OPEN and not status.known.stated_version
     return VrpnSurroundings(
         remembered_request(place.local, place.address),
-        _stranger(place.address, config.port) if mute else '')
+        _other_program(place.address, config.port) if mute else '')
 
 
-def _stranger(address: str, port: int) -> str:
+def _other_program(address: str, port: int) -> str:
     """
     Describe the program on a port by what it answers; '' if it may be a VRPN server.
 

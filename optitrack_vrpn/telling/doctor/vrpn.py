@@ -189,9 +189,9 @@ VRPN_RULES: Final[tuple[DoctorRule, ...]] = (
         'vrpn', 'handshake', skip(_vrpn(
             lambda facts: not (facts.by_udp or is_open(facts.tcp))), 'there is no connection'),
         Rule('greeting', INFO, _vrpn(lambda facts: facts.version), 'VRPN {version}{remark}', ''),
-        Rule('stranger', ERROR, _vrpn(
-            lambda facts: facts.around.stranger or facts.stream.broken, lambda facts: {
-                'found': facts.around.stranger or facts.stream.ended}), '{found}',
+        Rule('other program', ERROR, _vrpn(
+            lambda facts: facts.around.other_program or facts.stream.broken, lambda facts: {
+                'found': facts.around.other_program or facts.stream.ended}), '{found}',
              'another program uses port {port} there: ' + _PORT),
         Rule('no greeting', ERROR, _vrpn(lambda facts: True, lambda facts: split(
             facts.stream.ended)), '{found}',
