@@ -7,8 +7,8 @@ The node publishes a pose that no motion in sight has led to when it has lasted 
 status of the body counts this (``accepted_by_time``) and gives the angle of the rotation that was
 accepted in this way since the last certain attitude (``accepted_by_time_deg``). Later motion of
 the body does not change this angle. The angle becomes 0 when the body turns back in place within a
-minute, or when the user accepts the attitude. A vehicle that flies, or a machine in closed loop, must not follow a turn of more than
-``MOST_DEG``: it could be a wrong solution.
+minute, or when the user accepts the attitude. A vehicle that flies, or a machine in closed loop,
+must not follow a turn of more than ``MOST_DEG``: it could be a wrong solution.
 """
 
 from collections.abc import Mapping

@@ -161,7 +161,7 @@ def texts(*severities: Severity) -> Condition:
         for (subject, text), (stated, since_ns) in facts.texts.last.items():
             if stated in severities:
                 of, said = printable(subject), printable(text, 300)
-                # A text that the server sends again later is a case of its own, so that a log writes it.
+                # A text that is sent again later is a case of its own, so that a log writes it.
                 yield from case(True, subject=f'{since_ns} {of}: {said}', of=of, said=said)
     return when
 

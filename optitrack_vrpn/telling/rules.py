@@ -135,7 +135,7 @@ RULES: Final[tuple[Rule[StreamFacts], ...]] = (
          'create one', log=True),
     Rule('unconfirmed', WARN, server(
         lambda known: known.unconfirmed_s >= UNCONFIRMED_S, 'last_error'),
-         UNCONFIRMED, 'after an interruption, wait 5 s; if this stays, does the network drop large '
+         UNCONFIRMED, 'after an interruption, wait 5 s; if it stays, does the network drop large '
          'datagrams? Last malformed datagram: {last_error}',
          check='data', log=True),
     Rule('unnamed', WARN, of_names(lambda known: map(str, sorted(known.unnamed))),
