@@ -203,6 +203,12 @@ def test_a_server_without_bodies_and_ids_without_a_name_are_reported_once():
     assert [one.code for one in found(watch)] == ['no rigid body']
 
 
+def test_ids_without_a_name_are_limited():
+    watch = ServerWatch()
+    watch.unnamed(range(5000))
+    assert len(watch.known.unnamed) == 1000
+
+
 @pytest.mark.parametrize('count, types, said', [
     (1, (), '1 model definition with a type or layout that is not known is left out'),
     (3, (7, 9), '3 model definitions with a type or layout that is not known are left out '
