@@ -270,6 +270,21 @@ def test_rest_hides_no_motion(rate_hz, rest_ms):
         check_calibration(found, 3e5, 0.1, 0.001)
 
 
+def slow_and_fast(times):
+    """Move slowly, except for 4 s."""
+    grid = np.arange(0.0, 30.0, 0.01)
+    speed = np.where((grid > 8.0) & (grid < 12.0), 1.0, 0.12)
+    speed = np.convolve(speed, np.full(20, 0.05), 'same')
+    return np.interp(times, grid, np.cumsum(speed) * 0.01)
+
+
+def test_fast_motions_are_used_although_they_contradict_the_first_offset():
+    for seed in range(5):
+        reference, estimate = recording(seed, 22.0, noise=0.3, rate_hz=10, pace=slow_and_fast)
+        found = estimate_hand_eye(reference, estimate, round((OFFSET_S - 0.03) * NS_PER_S))
+        check_calibration(found, 2e5, 0.1, 0.001)
+
+
 def test_deviations_hold_for_errors_that_last_for_seconds():
     """Errors of attitude turn the result, and are small in each motion of half a second."""
     errors, times = [], np.arange(1.0, 39.0, 1 / 30)

@@ -83,6 +83,7 @@ ROWS = (
     # The noise of a body at rest is no measure of what is a jump.
     (HAND_EYE, 'if np.count_nonzero(moved) >= _LEAST_PAIRS:', 'if False:',
      f'{ODOMETRY} -k rest_hides'),
+    (HAND_EYE, '_JUDGED_AGAIN = 2', '_JUDGED_AGAIN = 0', f'{ODOMETRY} -k fast_motions'),
     (HAND_EYE, 'kept, rest <= _JUMP * max(usual, 1e-9)', 'kept, kept', f'{READINGS} -k jumps'),
     # An error in a thread is not silent; a state that comes and goes is not a line each time.
     ('guests/rgbd/mapper_ros.py', "Worker('mapper', self._failed,",
