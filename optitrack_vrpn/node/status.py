@@ -7,7 +7,6 @@ If diagnostic_updater is installed, it publishes the diagnostics and has its usu
 (``diagnostic_updater.period``, ``diagnostic_updater.use_fqn``); otherwise a plain publisher does.
 """
 
-from dataclasses import replace
 import math
 import secrets
 import traceback
@@ -195,11 +194,11 @@ class StatusReporter:
         self._twins = Twins()
         self.graph = GraphFacts(node.get_fully_qualified_name())
         self._sources: Optional[_Sources] = None
-        # Begin (ns) of the present period, and what was reported in it.
+        # Begin (ns) of the present part of a period, and what was reported in it.
         self._begun_ns = 0
         self._found: dict[TrackedBody, _Reported] = {}
-        #: Number of periods that have ended.
-        self._periods = 0
+        # Number of parts that have ended.
+        self._parts = 0
         #: Distinguishes the statuses of this node from those of another one with its bodies.
         self._session = secrets.token_hex(4)
         self.active = False
@@ -210,7 +209,7 @@ class StatusReporter:
         assert self._sources is not None
         settings = self._sources.configuration.settings
         self._loss, self._twins = LossWindow(), Twins()
-        self._begun_ns, self._found, self._periods = self._clock.now_ns(), {}, 0
+        self._begun_ns, self._found, self._parts = self._clock.now_ns(), {}, 0
         self.latency = LatencyStatistics()    # not those of an earlier configuration
         own = own_settings(settings.sources, settings.protocol)
         port = (settings.client if own is None else own).port
@@ -251,10 +250,10 @@ class StatusReporter:
         """
         Publish the state of bodies on their own topics, and once a period all on /diagnostics.
 
-        A second is the longest time between two states of a body, and between what begins and its
-        line in the log.
+        A period of more than a second is divided into parts of up to a second: in each part the
+        state of each body is published once, and problems are logged.
 
-        The bodies are spread over the period, and the lock is acquired for one at a time, so that
+        The bodies are spread over the part, and the lock is acquired for one at a time, so that
         no frame waits for a hundred messages. Their topics are latched, so they are also published
         without subscribers.
 
@@ -263,27 +262,26 @@ class StatusReporter:
         :param now_ns: present time on the arrival clock (ns).
         """
         try:
-            # The log is not to wait for a longer period of the diagnostics.
             parts = math.ceil(self.period_s)
-            period_ns = int(self.period_s * NS_PER_S) // parts
+            part_ns = int(self.period_s * NS_PER_S) // parts
             elapsed_ns = now_ns - self._begun_ns
-            share = len(bodies) * min(elapsed_ns, period_ns) // period_ns
+            share = len(bodies) * min(elapsed_ns, part_ns) // part_ns
             due = [body for body in bodies[:share] if body not in self._found]
             # Chosen: bodies that are reported together, so that the code of the report is in the
             # processor's caches: below a millisecond.
-            if len(due) >= 5 or elapsed_ns >= period_ns:
+            if len(due) >= 5 or elapsed_ns >= part_ns:
                 self._found.update(self._publish(due, bodies))
             if changed:
-                # In its turn a body is due all the same: no more than a period lies in between.
+                # A body that has not been due yet is published again when it is.
                 self._found.update({
                     body: reported for body, reported in self._publish(changed, bodies).items()
                     if body in self._found})
-            if elapsed_ns >= period_ns:
-                self._begun_ns += elapsed_ns // period_ns * period_ns
+            if elapsed_ns >= part_ns:
+                self._begun_ns += elapsed_ns // part_ns * part_ns
                 found, self._found = self._found, {}
-                self._periods += 1
+                self._parts += 1
                 self._diagnose([found[body] for body in bodies if body in found], now_ns,
-                               self._periods % parts == 0)
+                               self._parts % parts == 0)
         except Exception:
             self._log(ERROR, f'bug in the diagnostics:\n{traceback.format_exc()}', 'diagnose')
 
@@ -345,7 +343,6 @@ class StatusReporter:
             axes = sources.configuration.settings.axes
         facts.graph, facts.link = self.graph, link
         facts.up_axis = axes.up_axis if axes.axes == 'enu' else axes.axes
-        of_stream = replace(facts, bodies=())
         facts.bodies = tuple(of_body for of_body, _ in bodies)
         for line in problem_lines(self._log.repetition, of_log(facts), now_ns):
             self._log(line.severity, line.text, line.key)
@@ -359,9 +356,9 @@ class StatusReporter:
                     'unexpected_peers_refused': link.unexpected_peers, **link.queue},
                     link.counters, loss, link.last_failure),
                 clock_entry(
-                    clock, ptp_minus_stamp_ns, of_entry('clock', of_stream),
+                    clock, ptp_minus_stamp_ns, of_entry('clock', facts),
                     pipeline.config.stamps.latency_ms),
                 frames_entry(
                     self.latency.work.percentiles(), self.latency.latency.percentiles(),
-                    self.latency.wait.percentiles(), dropped, of_stream, RUNS))
+                    self.latency.wait.percentiles(), dropped, facts, RUNS))
             self._diagnostics.publish([*entries, *(entry for _, entry in bodies)])
