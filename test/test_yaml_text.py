@@ -94,7 +94,7 @@ def test_what_contains_itself_is_one_error_with_its_line(text):
     ('{b: &x {d: 1}, c: {<<: *x}}', 3)])
 def test_a_parameter_file_with_an_alias_is_refused_as_by_rcl(value, line):
     text = f'/**:\n  ros__parameters:\n    a: {value}\n'
-    with pytest.raises(ConfigurationError, match=rf'a.yaml: line {line}: .*\(\*x\): write out'):
+    with pytest.raises(ConfigurationError, match=rf'a.yaml: line {line}: .*\(\*x\): write the'):
         parse_yaml(text, 'a.yaml', parameters=True)
 
 

@@ -54,8 +54,8 @@ def _refuse_aliases(text: str, source: str) -> None:
     for event in yaml.parse(text, yaml.SafeLoader):
         if isinstance(event, yaml.AliasEvent):
             raise ConfigurationError(
-                f'{source}: line {event.start_mark.line + 1}: ROS reads no alias '
-                f'(*{event.anchor}): write out there what &{event.anchor} names')
+                f'{source}: line {event.start_mark.line + 1}: ROS does not read '
+                f'aliases (*{event.anchor}): write the value of &{event.anchor} instead')
 
 
 def _reason(error: Exception) -> str:

@@ -212,13 +212,13 @@ def sections() -> str:
         f'output is published {topic_kinds.Computed.SUBSCRIBED.value}, and costs nothing without.',
         '', topic_kinds.markdown_table(),
         'While the node is configured, outputs of these groups can be added only if one of the '
-        f'same group is on, since the client decides at its start what it reads: {fixed}. Else '
-        'clean the node up first.', '',
+        f'same group is on, since the client decides at its start what it reads: {fixed}. '
+        'Otherwise clean the node up first.', '',
         '### Settings of single bodies', '',
         "`bodies.NAME.SETTING`, with Motive's name of the body or a pattern (`*`, `?`, `[abc]`). "
         'A setting under the name of the body overrides patterns, and later patterns override '
         'earlier ones. `bodies.NAME.validation.max_speed` is the same as '
-        '`bodies.NAME.max_speed`. ROS reads a name with blanks, or a pattern, from a file alone: '
-        "`-p 'bodies.Rigid Body 1.offset:=...'` is refused.", '',
+        '`bodies.NAME.max_speed`. ROS reads names with blanks and patterns from parameter files only: '
+        "it refuses `-p 'bodies.Rigid Body 1.offset:=...'`.", '',
         markdown_table([BODY_PARAMETERS[name] for name in names]),
         f'These have the meaning of those for all bodies, and override them: {others}.', ''))

@@ -8,11 +8,11 @@ waits as long as the one before. The minimum wait over a period distinguishes th
 Jacobson, "Controlling Queue Delay", ACM Queue 10(5), 2012: CoDel). While a queue stands, frames
 are left out until the others are fresh.
 
-Outputs are left out before frames, and while the queue is still short: once every pose of the
-last ``HICCUP_NS``, and at least ``LATE_WAITS`` of them, has waited longer than ``PROMPT_NS``, only
-every second pose of a body has all outputs, and at last every ``MOST_EVERY``-th; the others, and
-their transforms, are published alone, and no motion is estimated from them. The number halves
-after a while without a queue. Each attempt that fails doubles that while.
+Outputs are left out before frames, and while the queue is still short. When all poses of the last
+``HICCUP_NS``, and at least ``LATE_WAITS`` of them, have waited longer than ``PROMPT_NS``, only
+every second pose of a body has all outputs; if that is not enough, every ``MOST_EVERY``-th. The
+others, and their transforms, are published alone, and no motion is estimated from them. After some
+time without a queue the interval is halved. If a queue returns soon, that time is doubled.
 """
 
 from typing import Final
@@ -33,11 +33,12 @@ HICCUP_NS: Final = 100_000_000
 #: A pose that waited longer than this (ns) stands in a queue. Chosen: as in CoDel, like
 #: ``HICCUP_NS``; more than the datagrams of a frame wait for each other.
 PROMPT_NS: Final = 5_000_000
-#: Number of consecutive such waits that are a queue also of a slow sender. Chosen.
+#: Least number of consecutive such waits that are a queue: at a low rate one or two late poses
+#: last for ``HICCUP_NS``. Chosen.
 LATE_WAITS: Final = 3
-#: Largest interval of poses with all outputs. Chosen: waits with another cause than the outputs,
-#: as another thread that holds the interpreter, do not become shorter; a vehicle that follows the
-#: odometry of a sender of 30 Hz still has 7 a second, and motion is estimated from these.
+#: Largest interval of poses with all outputs. Chosen: leaving out outputs does not shorten waits
+#: that have another cause, such as another thread that holds the interpreter's lock. At 30 Hz a
+#: vehicle still gets 7 messages of odometry a second, and motion is estimated from these poses.
 MOST_EVERY: Final = 4
 #: Maximum number of consecutive frames left out: at least a tenth of the frames is published under
 #: any load. Chosen.
@@ -70,12 +71,13 @@ class LoadShedder:
         self.lean_poses = 0
         # That number, and the time (ns), when ``end`` last found that it had grown.
         self._lean_before, self._lean_ns = 0, -CALM_NS
-        # Times (ns) of the last change of ``every`` and of the last wait up to PROMPT_NS, whether
-        # that change was an attempt, the number of waits since the latter, and how long no queue
-        # may stand before an attempt.
+        # Times (ns) of the last change of ``every`` and of the last wait up to PROMPT_NS.
         self._changed_ns = self._prompt_ns = -PAUSE_NS
+        # Whether the last change of ``every`` was an attempt with more outputs.
         self._attempted = False
+        # Number of waits since the last one up to PROMPT_NS.
         self._late = 0
+        # Time (ns) without a queue after which an attempt is made.
         self._patience_ns = PRESSED_NS
         self.idle_ns = -PAUSE_NS
         self._waited_ns = 0
@@ -118,7 +120,7 @@ class LoadShedder:
         since_ns = now_ns - self._changed_ns
         if now_ns - self._prompt_ns >= HICCUP_NS and self._late >= LATE_WAITS:
             if since_ns >= HICCUP_NS and self.every < MOST_EVERY:
-                if self._attempted:    # it has failed at once, or succeeded for a while
+                if self._attempted:    # it failed at once, or after it had succeeded for some time
                     self._patience_ns = PRESSED_NS if since_ns >= PRESSED_NS else min(
                         2 * self._patience_ns, CALM_NS)
                 self.every, self._changed_ns = 2 * self.every, now_ns

@@ -65,8 +65,8 @@ class ServerTexts:
         """
         Return the different texts.
 
-        :returns: by subject and text the severity, and since when it has been repeated: the begin
-            of the period (ns) in which it came without having been kept.
+        :returns: by subject and text: the severity, and the begin (ns) of the period in which the
+            text first came. A text that comes again after it was forgotten is a new one.
         """
         return {**self._before, **self._present}
 

@@ -146,7 +146,11 @@ def status_message(
     name: str, level: int, text: str, values: Mapping[str, str], hardware_id: str,
     padding: bytes = b'\0',
 ) -> bytes:
-    """Serialise a diagnostic_msgs/DiagnosticStatus with these fields; see ``check_status``."""
+    """
+    Serialise a diagnostic_msgs/DiagnosticStatus with these fields.
+
+    :param padding: padding byte; ``check_status`` uses two different ones.
+    """
     head = _names((name, text, hardware_id), 1, padding, 4)
     pairs = [word for pair in values.items() for word in pair]
     return b''.join((ENCAPSULATION, bytes((level,)), head, _PACK_COUNT(len(values)),
@@ -155,7 +159,7 @@ def status_message(
 
 def check_status(status: Any) -> None:
     """
-    Verify what ``status_message`` writes.
+    Verify that ``status_message`` writes a message as rclpy does.
 
     :param status: a diagnostic_msgs/DiagnosticStatus.
     :raises UnsupportedCdr: if rclpy serialises it differently.

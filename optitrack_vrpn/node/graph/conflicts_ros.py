@@ -45,7 +45,7 @@ class DuplicateNames:
 
 
 class ConflictingPublishers:
-    """Search every two seconds for others on the topics of one body, and of one that is known."""
+    """Search every two seconds for others on the topics of one body, and check a known one."""
 
     def __init__(self, node: Node, now_ns: int) -> None:
         self._node = node
@@ -64,7 +64,7 @@ class ConflictingPublishers:
     def look(self, topics: Sequence[str]) -> dict[str, str]:
         """Check topics of this node; return all other publishers known, with a topic of each."""
         known = [*self._found.values()]
-        # One that has ended is found out after as many turns as there are others.
+        # A publisher that has ended is removed after at most as many turns as are known.
         again = [known[self._turns % len(known)]] if known else []
         for topic in dict.fromkeys([*topics, *again]):
             others = self._others(topic)
@@ -98,7 +98,7 @@ class ForeignParents:
         self._group = PolledGroup()
         self._own: Mapping[str, str] = {}
         self._seen: tuple[object, ...] = ()
-        #: What was found in the last seconds of reading, and in those before.
+        # What the last reading has found, and what the one before had found.
         self._found: dict[str, tuple[str, str]] = {}
         self._before: dict[str, tuple[str, str]] = {}
         self._readers: list[Any] = []
@@ -110,7 +110,7 @@ class ForeignParents:
         Begin to read if something has changed; call it every few seconds.
 
         :param own: returns the parent of each frame that this node broadcasts.
-        :param of: what these follow from.
+        :param of: a value that changes when the result of ``own`` may change.
         """
         counts = tuple(map(self._node.count_publishers, ('/tf', '/tf_static')))
         seen = (*counts, of)
@@ -140,8 +140,8 @@ class ForeignParents:
         """
         Read the transforms that wait; call it about ten times a second.
 
-        :returns: of each such frame, its parent of this node and that of the other one; what is
-            known stays until the next seconds of reading have ended.
+        :returns: by frame, its parent of this node and that of the other one. What was found
+            before stays until the present reading has ended.
         """
         for reader in self._readers:
             with reader.handle:

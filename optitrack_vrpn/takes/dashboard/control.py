@@ -31,7 +31,7 @@ class System:
     :ivar topics: number of topics that it has announced.
     :ivar heard: whether it was ever seen in the graph.
     :ivar gone: whether it has left the graph without saying so.
-    :ivar mute: whether it has stated its state and does not answer any more.
+    :ivar mute: whether it has answered requests for its state, and no longer does.
     """
 
     name: str

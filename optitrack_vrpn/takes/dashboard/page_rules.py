@@ -62,8 +62,8 @@ class RecordingFacts:
     What the page knows of recordings.
 
     :ivar recorders: the recorders that listen to mocap control.
-    :ivar unfinished: the take that was being recorded last, if it is not closed and no recorder
-        records; '' else.
+    :ivar unfinished: the take that was recorded last, if it is not closed and no active recorder
+        answers; '' otherwise.
     """
 
     recorders: Sequence[System] = ()
@@ -141,7 +141,7 @@ RECORDING_RULES: Final[tuple[Rule[RecordingFacts], ...]] = (
          'again'),
     Rule('recording not closed', ERROR, lambda facts: case(
         facts.unfinished, subject=facts.unfinished),
-         'the recording {subject} is not closed, and no recorder records',
+         'the recording {subject} is not closed, and no active recorder answers',
          'was the recorder killed? End it, repair the file with record --recover, and start the '
          'recorder again'),
 )

@@ -234,13 +234,11 @@ class Dashboard:
 
     async def _report(self, request: web.Request) -> web.StreamResponse:
         name = request.match_info['name']
-        problem = ''
         try:
             page = self._takes.page(name)
-            if self._right(request) is Right.CONTROL:
-                problem = await self._takes.report(name)
         except ValueError as error:
             return web.Response(status=404, text=f'{error}\n')
+        problem = await self._takes.report(name) if self._right(request) is Right.CONTROL else ''
         if not page.is_file():
             return web.Response(
                 status=404, text=f'{problem or "there is no report of this take"}\n')

@@ -26,7 +26,7 @@ _REPORT_S = 900.0
 _TURN_S = 0.1
 #: Chosen: takes that the page lists, and period of reading the folder (s).
 _MOST, _LOOK_S = 50, 1.0
-#: Chosen: time (s) in which the page notices that a recorder has become active.
+#: Chosen: longest time (s) from the activation of a recorder until the page knows of it.
 _NOTICED_S = 3.0
 #: What the page gets of a take.
 _SHOWN = ('name', 'time', 'seconds', 'megabytes', 'level', 'verdict')
@@ -65,9 +65,9 @@ class Takes:
 
     def page(self, name: str) -> Path:
         """
-        Return the place of the report of a take.
+        Return the path of the report of a take.
 
-        :raises ValueError: if there is no such take; a link to a folder elsewhere is none.
+        :raises ValueError: if there is no such take; a link to another folder is not accepted.
         """
         folder = self.folder / name
         try:
@@ -86,7 +86,7 @@ class Takes:
         """
         Write the report of a take if there is none.
 
-        :returns: '' or why there is none.
+        :returns: why there is none, '' if there is one.
         """
         try:
             page, problem = self.page(name), ''
@@ -129,8 +129,8 @@ class Takes:
         """
         Read the folder from time to time; assess a take when its recorder has closed it.
 
-        :param recording: whether a recorder is active, which may write elsewhere: the take that
-            is being recorded is one that has grown since.
+        :param recording: whether a recorder is active. It may write to another folder: only a
+            take that has grown since is the one that is being recorded.
         """
         if recording is not self._recording:
             self._recording, self._due = recording, now
@@ -160,7 +160,7 @@ class Takes:
 
     @property
     def unfinished(self) -> str:
-        """Return the take that was recorded last, if it is open and nobody records; '' else."""
+        """Return the take that was recorded last if it is open and no recorder is active, or ''."""
         return next((row['name'] for row in self._rows if row['folder'] == self._last
                      and not row['closed'] and not self._recording), '')
 
