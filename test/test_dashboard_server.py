@@ -348,6 +348,8 @@ def test_the_take_that_is_recorded_grows_and_is_missed_until_it_is_closed(tmp_pa
     assert active(6.0, False) == (None, 'new')
     write('new', 30.0)
     assert active(7.0) == (None, ''), 'another recorder, elsewhere'
+    assert active(7.1, False) == (None, ''), 'the take before it is no longer the last one'
+    assert active(7.2) == (None, '')
     write('more')
     assert active(9.0) == ('more', '')
 

@@ -351,6 +351,15 @@ def test_outputs_are_left_out_for_a_queue_and_not_for_one_late_pose(every_s, wai
     assert (shedder.every > 1) is thinned
 
 
+def test_late_poses_before_a_prompt_one_do_not_count():
+    shedder = LoadShedder()
+    for wait_ns, now_ms in ((0, 0), (6 * MS, 100), (6 * MS, 200)):
+        shedder.update(wait_ns, now_ms * MS)
+    shedder.idle_ns = 250 * MS
+    shedder.update(6 * MS, 355 * MS)
+    assert shedder.every == 1
+
+
 def test_waits_that_outputs_do_not_cause_leave_every_fourth_of_them():
     shedder = LoadShedder()
     for number in range(240 * 60):
