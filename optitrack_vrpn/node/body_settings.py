@@ -218,7 +218,7 @@ def sections() -> str:
         "`bodies.NAME.SETTING`, with Motive's name of the body or a pattern (`*`, `?`, `[abc]`). "
         'A setting under the name of the body overrides patterns, and later patterns override '
         'earlier ones. `bodies.NAME.validation.max_speed` is the same as '
-        '`bodies.NAME.max_speed`. ROS reads names with blanks and patterns from parameter files only: '
-        "it refuses `-p 'bodies.Rigid Body 1.offset:=...'`.", '',
+        '`bodies.NAME.max_speed`. ROS reads names with blanks and patterns from parameter files '
+        "only: it refuses `-p 'bodies.Rigid Body 1.offset:=...'`.", '',
         markdown_table([BODY_PARAMETERS[name] for name in names]),
         f'These have the meaning of those for all bodies, and override them: {others}.', ''))
