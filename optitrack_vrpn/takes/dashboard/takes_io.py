@@ -160,7 +160,7 @@ class Takes:
 
     @property
     def unfinished(self) -> str:
-        """Return the take that was recorded last if it is open and nobody records; '' otherwise."""
+        """Return the take that was recorded last if it is open and nobody records, or ''."""
         return next((row['name'] for row in self._rows if row['folder'] == self._last
                      and not row['closed'] and not self._recording), '')
 
