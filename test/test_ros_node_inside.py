@@ -4,19 +4,15 @@
 
 import itertools
 import threading
-from types import SimpleNamespace
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from optitrack_vrpn.core.errors import OptitrackVrpnError
-from optitrack_vrpn.core.severity import ERROR
 from optitrack_vrpn.core.worker_io import Worker
 from optitrack_vrpn.drivers.table import make_source
 from optitrack_vrpn.guests.machine.axis_bridge_ros import AxisBridge
 from optitrack_vrpn.guests.machine.gantry_controller_ros import GantryController
-from optitrack_vrpn.node import status
 from optitrack_vrpn.node.node import OptitrackVrpnNode
 from optitrack_vrpn.node.publishers import Publishers
-from optitrack_vrpn.node.supervision import AcceptServices
 import pytest
 from rcl_interfaces.msg import SetParametersResult
 from rclpy.clock import ClockType
@@ -85,17 +81,6 @@ def test_a_bug_in_the_watchdog_ends_neither_it_nor_the_node(
         logged(console, 'bug in tick')
         assert user.state() == 'active'
         wait_until(lambda: len(looks) > 3, what='ticks')
-
-
-@pytest.mark.parametrize('failing', [
-    (status.Diagnostics, 'publish'), (AcceptServices, 'offer')])
-def test_problems_are_logged_although_what_follows_fails(motive, console, monkeypatch, failing):
-    monkeypatch.setattr(status.Diagnostics, 'wanted', True)
-    monkeypatch.setattr(*failing, bug)
-    monkeypatch.setattr(status, 'problem_lines', lambda *_: [SimpleNamespace(
-        severity=ERROR, text='a made-up problem', key='problem')])
-    with NodeHere(parameters(motive('wand'), autostart=True)):
-        logged(console, 'a made-up problem')
 
 
 @pytest.mark.parametrize('names', [('tf', 'wand'), ('wand', 'tf')])
